@@ -17,10 +17,13 @@ function programs(): string | undefined {
     .find((bin) => existsSync(join(bin, "initdb")));
 }
 
-/** It refuses to run as root; the package makes a user for it. */
+/** It refuses to run as root; the package makes a user for it. Without the package: nobody. */
 function user(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const line = /^postgres:[^:]*:(\d+):(\d+):/m.exec(readFileSync("/etc/passwd", "utf8"));
+  const users = readFileSync("/etc/passwd", "utf8");
+  const ofUser = (name: string): RegExpExecArray | null =>
+    new RegExp(`^${name}:[^:]*:(\\d+):(\\d+):`, "m").exec(users);
+  const line = ofUser("postgres") ?? ofUser("nobody");
   return line === null ? undefined : { uid: Number(line[1]), gid: Number(line[2]) };
 }
 
@@ -30,22 +33,28 @@ export class PostgresServer {
   readonly #folder: string;
   readonly #port: number;
   readonly #settings: readonly string[];
+  /** Where its programs are. */
+  readonly #bin: string;
   #process: ChildProcess | undefined;
   #schemas = 0;
 
-  private constructor(folder: string, port: number, settings: readonly string[]) {
+  private constructor(folder: string, port: number, settings: readonly string[], bin: string) {
+    this.#bin = bin;
     this.#folder = folder;
     this.#port = port;
     this.#settings = settings;
   }
 
-  /** A new, empty one that answers. `settings` as `name=value`. */
-  static async start(settings: readonly string[] = []): Promise<PostgresServer> {
+  /** A new, empty one that answers. `settings` as `name=value`; `bin` is the folder of its programs, Debian's by default. */
+  static async start(
+    settings: readonly string[] = [],
+    bin: string = programs() ?? "",
+  ): Promise<PostgresServer> {
     const folder = mkdtempSync(join(tmpdir(), "perigee-postgres-"));
     const own = user();
     if (own !== undefined) chownSync(folder, own.uid, own.gid);
     const initdb = [
-      join(programs() ?? "", "initdb"),
+      join(bin, "initdb"),
       "-D",
       join(folder, "data"),
       "-U",
@@ -55,7 +64,7 @@ export class PostgresServer {
       "--no-sync",
     ];
     execFileSync(initdb[0] ?? "", initdb.slice(1), { ...own, stdio: "ignore" });
-    const server = new PostgresServer(folder, await freePort(), settings);
+    const server = new PostgresServer(folder, await freePort(), settings, bin);
     await server.up();
     return server;
   }
@@ -68,7 +77,7 @@ export class PostgresServer {
       `unix_socket_directories=${this.#folder}`,
     ];
     const words = [...settings, ...this.#settings].flatMap((setting) => ["-c", setting]);
-    const child = spawn(join(programs() ?? "", "postgres"), ["-D", join(this.#folder, "data"), ...words], {
+    const child = spawn(join(this.#bin, "postgres"), ["-D", join(this.#folder, "data"), ...words], {
       ...user(),
       stdio: ["ignore", "ignore", "pipe"],
     });

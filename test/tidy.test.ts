@@ -60,7 +60,7 @@ const FLOORS: Readonly<Record<string, number>> = {
 
 /** The sub-folders of a folder, lowest first; each imports from those before it, and those of one row do not know each other. */
 const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  cli: [["usage", "setup", "display"], ["tables"], ["run", "satellites"], ["batches"]],
+  cli: [["usage", "setup", "display", "fleet"], ["tables"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
   dispatch: [["inserts"]],

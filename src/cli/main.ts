@@ -15,6 +15,7 @@ import { LINE_FORMATS } from "../work/line_layout.ts";
 import { addBatchCommands } from "./batches/batch_commands.ts";
 import { outliveOutput } from "./closed_output.ts";
 import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
+import { addFleetCommands } from "./fleet/fleet_commands.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
@@ -80,6 +81,7 @@ function program(): Command {
   addSatelliteCommands(root, { data: dataOption, url: urlOption }, finish);
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, checked(slaList), finish);
+  addFleetCommands(root, finish);
   addBatchCommands(root, finish);
   addSetupCommands(root, checked(modelId), finish);
   nameHelp(root, "perigee");

@@ -7,6 +7,7 @@
  *   the main thread is blocked for 30 s: exit 70, to be started again (watchdog.ts)
  */
 import { existsSync } from "node:fs";
+import { hostname } from "node:os";
 import { type Clock, systemClock, type Timer } from "../clock.ts";
 import type { FleetTerms } from "../engine/config/config_options.ts";
 import { createPerigeeService, type PerigeeService, type PerigeeServiceOptions } from "../service/index.ts";
@@ -81,7 +82,11 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
     ([, value]) => value !== undefined,
   );
   const fleet = { ...options.fleet, ...Object.fromEntries(said), store, host, port };
-  const worker = await openFleetWorker({ ...options, fleet, onNotice: noticeLine });
+  const worker = await openFleetWorker({
+    ...options,
+    fleet,
+    onNotice: (message) => noticeLine(message, fleet.name),
+  });
   return {
     listen: async () => worker.url,
     failed: new Promise(() => undefined),
@@ -90,8 +95,9 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
 }
 
 /** In the form of the service's own log. */
-function noticeLine(message: string): void {
-  const line = { level: "warn", time: new Date(systemClock.wallMs()).toISOString(), event: "fleet", message };
+function noticeLine(message: string, worker: string | undefined): void {
+  const time = new Date(systemClock.wallMs()).toISOString();
+  const line = { worker: worker ?? hostname(), level: "warn", time, event: "fleet", message };
   writeLog(`${JSON.stringify(line)}\n`);
 }
 

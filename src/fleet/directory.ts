@@ -31,6 +31,11 @@ export class FleetDirectory {
     return !this.#isLeft && this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
   }
 
+  /** Until then; 0 when it has ended. */
+  get #leaseLeftMs(): number {
+    return Math.max(0, Math.round(WORKER_LEASE_MS - (this.#clock.nowMs() - this.#readMs)));
+  }
+
   /** A reading that was begun at `readMs` of the clock. */
   take(reading: FleetReading, readMs: number): void {
     this.#readMs = readMs;
@@ -68,6 +73,7 @@ export class FleetDirectory {
     const { workers, partitions } = this.#reading;
     return {
       worker: workers.find((worker) => worker.id === id)?.name ?? "",
+      leaseLeftMs: this.#leaseLeftMs,
       workers: workers.map((worker) => ({
         ...worker,
         parts: partitions.filter(({ owner }) => owner === worker.id).map(({ part }) => part),

@@ -8,8 +8,10 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
+import type { LimitPool } from "../limits/shared/limit_pool.ts";
 import { createKeyVerifier } from "../service/http/key_verifier.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
+import { openMetricsPort } from "../service/operate/metrics_routes.ts";
 import { openPerigeeService, packageVersion } from "../service/perigee_service.ts";
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
@@ -18,6 +20,7 @@ import { openPostgresStore } from "../store/postgres/postgres.ts";
 import { FleetDirectory } from "./directory.ts";
 import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
 import { FleetDatabase } from "./fleet_database.ts";
+import { FleetMetrics } from "./fleet_metrics.ts";
 import { Forwarding } from "./forwarding.ts";
 import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
@@ -90,21 +93,23 @@ async function enter(
   const audit = new PgAudit(query, clock, id);
   closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
   const access = new FleetAccess(keys);
-  const limitPool = new PgLimitPool(place.store);
-  closers.push(() => limitPool.close());
+  const pool = new PgLimitPool(place.store);
+  closers.push(() => pool.close());
   const measurer = new SharedMeasurer();
   closers.push(() => measurer.close());
   const secret = await database.secret();
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
+  const fleet = (): FleetState => directory.stateFor(id);
+  const metrics = new FleetMetrics(fleet, options.metricsPort !== undefined);
+  const limitPool = metrics.counting(pool);
   let publicUrl = options.publicUrl;
   const owned = new OwnedPartitions({
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
     open: (part) => {
       const { verifier } = keys;
-      const fleet = (): FleetState => directory.stateFor(id);
-      const shared = { verifier, limitPool, measurer, audit, fleet };
+      const shared = { verifier, limitPool, measurer, audit, fleet, metrics };
       return openPartition(options, { place, part, id, publicUrl, ...shared });
     },
   });
@@ -121,12 +126,18 @@ async function enter(
   const router = new FleetRouter({
     ...{ clock, directory, access, forwarding, local: owned },
     homes: new ProjectHomes(query),
+    metrics: (request, response) => void metrics.answer(request, response).catch(() => response.destroy()),
     isBehindProxy: options.isBehindProxy === true,
   });
   if (place.role !== "worker") {
     const limits = options.serverLimits;
     outer = await openPublicPort(clock, router.handle, { host: place.host, port: place.port, limits });
     publicUrl ??= outer.address;
+  }
+  if (options.metricsPort !== undefined) {
+    const host = place.role === "worker" ? place.privateHost : place.host;
+    const port = await openMetricsPort(metrics, { host, port: options.metricsPort });
+    closers.push(() => port.close());
   }
   await membership.enter();
   closers.push(() => membership.leave());
@@ -153,15 +164,16 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   /** Of the worker. */
   readonly id: string;
   readonly publicUrl: string | undefined;
-  readonly limitPool: PgLimitPool;
+  readonly limitPool: LimitPool;
   readonly measurer: SharedMeasurer;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
+  readonly metrics: FleetMetrics;
 }
 
 async function openPartition(
-  { fleet: _fleet, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, limitPool, measurer, audit, fleet }: PartitionPlace,
+  { fleet: _fleet, onNotice, metricsPort: _metricsPort, ...options }: FleetWorkerOptions,
+  { place, part, id, publicUrl, verifier, limitPool, measurer, audit, fleet, metrics }: PartitionPlace,
 ): Promise<OpenedPartition> {
   const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
@@ -170,15 +182,34 @@ async function openPartition(
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
+        ...said({ log: options.log, onNotice }, place.name, part),
         stateDir: options.stateDir ?? join(options.dataDir, "learnt"),
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
-      { audit, fleet, measurerFrom: measurer.lend },
+      { audit, fleet, measurerFrom: measurer.lend, onMetrics: (render) => metrics.add(part, render) },
     );
-    return { service, store, closeFiles: () => files.close() };
+    const close = (): Promise<void> => {
+      metrics.remove(part);
+      return store.close();
+    };
+    return { service, store: { close }, closeFiles: () => files.close() };
   } catch (error) {
+    metrics.remove(part);
     await store.close().catch(() => undefined);
     throw error;
   }
+}
+
+type Outlets = { readonly [name in "log" | "onNotice"]: FleetWorkerOptions[name] | undefined };
+
+/** Where a partition says what it has to say: each line of its log begins with the worker and the partition. Notices are in the log. */
+function said(
+  { log, onNotice }: Outlets,
+  worker: string,
+  partition: number,
+): Pick<FleetWorkerOptions, "log" | "onNotice"> {
+  if (log === undefined) return onNotice === undefined ? {} : { onNotice };
+  const start = `${JSON.stringify({ worker, partition }).slice(0, -1)},`;
+  return { log: { ...log, write: (lines) => log.write(lines.replaceAll(/^\{/gm, start)) } };
 }

@@ -38,6 +38,8 @@ export interface RouterOptions {
   readonly forwarding: Forwarding;
   readonly local: LocalServices;
   /** Believe the last hop's `X-Forwarded-For`. */
+  /** Answers `GET /metrics`. */
+  readonly metrics: Handler;
   readonly isBehindProxy: boolean;
 }
 
@@ -95,8 +97,7 @@ export class FleetRouter {
     const handler = local.first === undefined ? undefined : local.handlerOf(local.first);
     switch (pathOf(request)) {
       case "/metrics":
-        if (handler === undefined) refuse(response, NO_OWNER);
-        else handler(request, response);
+        this.#options.metrics(request, response);
         return true;
       case "/readyz":
         if (!directory.isFresh) refuse(response, NO_OWNER);

@@ -40,11 +40,7 @@ const EVERY_ADDRESS = ["0.0.0.0", "::", ""];
 export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPlace> {
   const { fleet, env = process.env, isBehindProxy, publicUrl } = options;
   const { role = "all", name = hostname(), privateHost = "127.0.0.1", host = "127.0.0.1" } = fleet;
-  if (!/^postgres(ql)?:\/\//.test(fleet.store))
-    throw new PerigeeError(
-      "usage",
-      `the store of a fleet must be postgres://user@host:port/database, got ${JSON.stringify(fleet.store.split(":", 1)[0])}:...`,
-    );
+  checkStore(fleet.store);
   if (!ROLES.includes(role))
     throw new PerigeeError(
       "usage",
@@ -78,8 +74,17 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
   };
 }
 
+/** Throws `usage` for what is no address of PostgreSQL. The message has nothing of it but its scheme: it may hold a password. */
+export function checkStore(store: string): void {
+  if (/^postgres(ql)?:\/\//.test(store)) return;
+  throw new PerigeeError(
+    "usage",
+    `the store of a fleet must be postgres://user@host:port/database, got ${JSON.stringify(store.split(":", 1)[0])}:...`,
+  );
+}
+
 /** What to say of an address that only this machine reaches; undefined where others can. */
-export function loneNotice({ privateHost }: FleetPlace): string | undefined {
-  if (!isLoopbackHost(privateHost)) return undefined;
+export function loneNotice({ privateHost, role }: FleetPlace): string | undefined {
+  if (role === "api" || !isLoopbackHost(privateHost)) return undefined; // nobody calls one without partitions
   return `other machines cannot reach this worker at ${privateHost}: set --private-host to its address in the private network`;
 }

@@ -23,6 +23,7 @@ import { PublicUrl } from "./http/public_url.ts";
 import type { ServerLimits } from "./http/server.ts";
 import { noteConfigChanges, type Settings } from "./operate/config_changes.ts";
 import type { FleetState } from "./operate/fleet_state.ts";
+import type { RenderedMetrics } from "./operate/metrics_routes.ts";
 import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
@@ -48,6 +49,8 @@ export interface ServicePlace extends Pick<EnginePlace, "measurerFrom"> {
   readonly audit?: Audit;
   /** The fleet that it is part of. */
   readonly fleet?: (() => FleetState) | undefined;
+  /** Receives the way to its metrics, which the process shows itself. */
+  readonly onMetrics?: (render: () => Promise<RenderedMetrics>) => void;
 }
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
@@ -70,6 +73,7 @@ export async function openPerigeeService(
   } = options;
   await (options.disk ?? systemDisk).makePrivateFolder(options.dataDir);
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
+  place.onMetrics?.(() => observation.render());
   const onNotice = (message: string): void => {
     observation.log.notice(message);
     options.onNotice?.(message);
@@ -153,7 +157,7 @@ async function open(
     onSatelliteLog: (line) => observation.log.satellite(line),
   });
   const { tasks, files, satellites, webhooks, spending } = stack;
-  observation.join({ tasks, files, store, verifier, engine, satellites });
+  observation.join({ tasks, files, store, verifier, engine, satellites, fleet: access.fleet });
   const publicUrl = new PublicUrl(options.publicUrl);
   let failure: PerigeeError | undefined;
   const failed = new Promise<PerigeeError>((resolve) => {

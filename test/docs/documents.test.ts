@@ -62,6 +62,8 @@ describe("docs/reference/cli.md", () => {
       "plan",
       "simulate",
       "serve",
+      "migrate",
+      "workers",
       "keys create",
       "keys list",
       "keys revoke",

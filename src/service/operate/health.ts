@@ -28,6 +28,10 @@ const readiness = z
         workers: z.number().int().min(0),
         partitions: z.number().int().min(0),
         free_partitions: z.number().int().min(0),
+        lease_ms: z
+          .number()
+          .int()
+          .describe("Until the lease of the worker that answers ends, if it is not renewed."),
       })
       .optional()
       .describe("The fleet that the service is part of; absent for a service by itself."),

@@ -4,7 +4,7 @@
  *   separate port     every caller that reaches the port is answered: the operator decides who does
  *   service's port    callers on the loopback address without a proxy; for all others the route does not exist
  */
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { PerigeeError } from "../../errors.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
@@ -37,12 +37,19 @@ export function countRequests(app: FastifyInstance, metrics: Metrics): void {
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
   const config = { takesAnyQuery: true }; // a caller that may not read metrics gets the same 404 with any query
   app.get("/metrics", { config, schema: { hide: true } }, async (request, reply) => {
-    if (!isFromThisMachine(request)) throw new PerigeeError("not_found", "there is nothing at this address");
+    if (!isFromThisMachine(request.raw))
+      throw new PerigeeError("not_found", "there is nothing at this address");
     const unknown = unknownQuery(request.query);
     if (unknown !== undefined) throw unknown;
     const { contentType, text } = await metrics.render();
     return reply.header("cache-control", "no-store").type(contentType).send(text);
   });
+}
+
+/** Metrics as text, and what type of text. */
+export interface RenderedMetrics {
+  readonly contentType: string;
+  readonly text: string;
 }
 
 /** A port that was opened. */
@@ -53,7 +60,7 @@ export interface MetricsPort {
 
 /** Serves only metrics, on port 0 for a free one. Rejects with the system's error when it cannot listen. */
 export async function openMetricsPort(
-  metrics: Metrics,
+  metrics: { render(): Promise<RenderedMetrics> },
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<MetricsPort> {
   const server = createServer((request, response) => {
@@ -91,8 +98,9 @@ export async function openMetricsPort(
   };
 }
 
-function isFromThisMachine(request: FastifyRequest): boolean {
-  const address = request.raw.socket.remoteAddress ?? "";
+/** Whether its caller is on this machine, and no proxy on it has passed the request on. */
+export function isFromThisMachine(request: IncomingMessage): boolean {
+  const address = request.socket.remoteAddress ?? "";
   const isLoopback = address === "::1" || /^(::ffff:)?127\./.test(address);
   return isLoopback && PROXY_HEADERS.every((name) => request.headers[name] === undefined);
 }

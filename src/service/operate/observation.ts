@@ -19,9 +19,16 @@ import type { KeyVerifier } from "../http/key_verifier.ts";
 import { logSettings } from "../http/log.ts";
 import type { ServerOptions } from "../http/server.ts";
 import { Activity } from "./activity.ts";
+import type { FleetState } from "./fleet_state.ts";
 import { History } from "./history.ts";
 import { Metrics } from "./metrics.ts";
-import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
+import {
+  countRequests,
+  type MetricsPort,
+  openMetricsPort,
+  type RenderedMetrics,
+  registerMetricsRoute,
+} from "./metrics_routes.ts";
 import { registerOperatorRoutes } from "./operator.ts";
 import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
@@ -52,6 +59,8 @@ export interface ObservedService {
   readonly engine: Pick<Engine, "lanes" | "holds" | "batches">;
   readonly verifier: Pick<KeyVerifier, "verify">;
   readonly satellites?: ObservedSatellites | undefined;
+  /** The fleet that it is part of. */
+  readonly fleet?: (() => FleetState) | undefined;
 }
 
 /** One for a service; methods in the order above. */
@@ -134,6 +143,7 @@ export class Observation {
       ...this.#sums,
       lanes: () => service.engine.lanes(),
       batches: () => service.engine.batches.list(),
+      fleet: service.fleet,
       satellites:
         satellites === undefined ? undefined : new SatelliteFeed(satellites.executions, satellites.clusters),
     });
@@ -142,6 +152,11 @@ export class Observation {
       feed,
       isAccepted: (authorization) => service.verifier.verify(authorization, "v0") !== undefined,
     });
+  }
+
+  /** The metrics of this service. */
+  render(): Promise<RenderedMetrics> {
+    return this.#metrics.render();
   }
 
   /** Opens the port of the metrics, where they have one. Rejects with the system's error when it cannot listen. */

@@ -4,7 +4,7 @@
  *   event: history    {start, items[], tokens[]}: the last minutes, a number a second
  *   event: day        {start, items[], ...}: the last 24 hours, a sum a minute (history.ts)
  *   event: snapshot   once a second: when the work will be done, throughput, lanes, open batches, a page of tasks, errors by code, cost;
- *                    with the scope `satellites:read` executions and clusters
+ *                    with the scope `satellites:read` executions and clusters, with `admin` the fleet
  */
 import { PassThrough } from "node:stream";
 import { z } from "../../schema.ts";

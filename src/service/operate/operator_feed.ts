@@ -16,6 +16,7 @@ import { moneyBody, NO_MONEY } from "../../price/money.ts";
 import { laneKey } from "../../queue/lanes.ts";
 import { type Activity, type ActivityTally, SECONDS_KEPT } from "./activity.ts";
 import { batchesBody } from "./batch_feed.ts";
+import { type FleetState, fleetBody } from "./fleet_state.ts";
 import type { History } from "./history.ts";
 import { lanesBody } from "./lane_feed.ts";
 import type { SatelliteFeed } from "./satellite_feed.ts";
@@ -43,12 +44,14 @@ export interface FeedOptions {
   readonly lanes: () => readonly LaneStatus[];
   readonly batches: () => readonly BatchStatus[];
   readonly satellites?: Pick<SatelliteFeed, "snapshot"> | undefined;
+  /** The fleet that the service is part of. */
+  readonly fleet?: (() => FleetState) | undefined;
 }
 
 /** One page that is open somewhere. */
 export interface Listener {
   readonly project: string;
-  /** Sees the lanes and batches of all projects, not only its own. */
+  /** Sees the lanes and batches of all projects, not only its own, and the fleet. */
   readonly seesAllLanes: boolean;
   /** Sees executions and clusters. */
   readonly seesSatellites: boolean;
@@ -158,7 +161,7 @@ export class OperatorFeed {
   }
 
   async #snapshot({ project, seesAllLanes, seesSatellites, after }: Listener): Promise<string> {
-    const { clock, activity, history, tasks, lanes, batches, satellites } = this.#options;
+    const { clock, activity, history, tasks, lanes, batches, satellites, fleet } = this.#options;
     const [page, outlook] = await Promise.all([tasks.page(project, after), tasks.outlook(project)]);
     const seen = seesSatellites ? await satellites?.snapshot(project) : undefined;
     const nowMs = clock.wallMs();
@@ -179,6 +182,7 @@ export class OperatorFeed {
       errors: errorsOf(tally),
       totals: totalsOf(tally),
       ...seen,
+      ...(seesAllLanes && fleet !== undefined ? { fleet: fleetBody(fleet()) } : {}),
     });
   }
 

@@ -33,6 +33,7 @@ const MODULES = [
     "dom",
     "errors_of_task",
     "feed",
+    "fleet",
     "format",
     "graph",
     "lanes",

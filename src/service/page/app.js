@@ -11,6 +11,7 @@ import { showCode } from "./code_panel.js";
 import { Day } from "./day.js";
 import { byId, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
+import { showFleet } from "./fleet.js";
 import { compact, count, duration, moment, percent, rate, shortId, usd } from "./format.js";
 import { showErrors, showLanes } from "./lanes.js";
 import { showOutlook } from "./outlook.js";
@@ -149,6 +150,7 @@ function show(snapshot) {
   setText(byId("since"), moment(snapshot.started_at));
   showLanes(snapshot.lanes, snapshot.shared_limits);
   showBatches(snapshot.batches, snapshot.batches_more);
+  showFleet(snapshot.fleet);
   showErrors(errors, (code) => showCode(code, shown.tasks.items, (task) => panel.open(task)));
   showTasks(tasks, time);
   panel.update(tasks.items, time);

@@ -7,7 +7,7 @@
 import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
 import { FILES_SCHEMA } from "./pg_files.ts";
-import type { PgSession } from "./pg_session.ts";
+import type { PgQuery, PgSession } from "./pg_session.ts";
 
 /** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
@@ -108,26 +108,63 @@ const MIGRATIONS: readonly string[] = [
   FILES_SCHEMA,
 ];
 
-/** Makes or migrates the tables; where they are current, a role that may not create any will do. Returns what the operator should know; throws `data_dir_newer`. */
-export async function migratePg({ query, script }: PgSession): Promise<string[]> {
+/** Versions of the schema; 0 for a database without the tables. */
+export interface PgSchemaVersions {
+  readonly found: number;
+  /** That of this version of perigee. */
+  readonly newest: number;
+}
+
+/** Reads only, and waits for no migration. Throws `data_dir_newer`. */
+export async function pgSchemaVersions({ query }: PgSession): Promise<PgSchemaVersions> {
+  return checked((await isMade(query)) ? await versionIn(query) : 0);
+}
+
+/**
+ * Makes or migrates the tables, up to `newest`; where they are current, a role that may not create any will do. `found` is what they were
+ * before. Throws `data_dir_newer`.
+ */
+export async function migratePg(
+  { query, script }: PgSession,
+  newest: number = MIGRATIONS.length,
+): Promise<PgSchemaVersions> {
   await query("SELECT pg_advisory_lock($1)", MIGRATION_LOCK);
   try {
-    const found = await query("SELECT to_regclass('perigee_schema') IS NOT NULL AS is_there");
-    const [{ is_there: isThere }] = found.rows as [{ readonly is_there: boolean }]; // as selected
-    if (!isThere) await script("CREATE TABLE perigee_schema (version integer NOT NULL)");
-    const { rows } = await query("SELECT coalesce(max(version), 0) AS version FROM perigee_schema");
-    const [{ version }] = rows as [{ readonly version: number }]; // an aggregate has one row
-    checkVersion("the database has schema", version, { oldest: 0, newest: MIGRATIONS.length });
-    for (const [index, migration] of MIGRATIONS.entries()) {
-      if (index < version) continue;
+    if (!(await isMade(query))) await script("CREATE TABLE perigee_schema (version integer NOT NULL)");
+    const versions = checked(await versionIn(query));
+    for (const [index, migration] of MIGRATIONS.slice(0, newest).entries()) {
+      if (index < versions.found) continue;
       await script(
         `BEGIN; ${migration} DELETE FROM perigee_schema; INSERT INTO perigee_schema VALUES (${index + 1}); COMMIT;`,
       );
     }
-    return version === 0 || version === MIGRATIONS.length
-      ? []
-      : [`the database was migrated from schema ${version} to ${MIGRATIONS.length}`];
+    return versions;
   } finally {
     await query("SELECT pg_advisory_unlock($1)", MIGRATION_LOCK).catch(() => undefined); // a lost session has none
   }
+}
+
+/** What the operator should know of a migration that was made in passing. */
+export function migrationNotes({ found, newest }: PgSchemaVersions): string[] {
+  return found === 0 || found === newest
+    ? []
+    : [`the database was migrated from schema ${found} to ${newest}`];
+}
+
+async function versionIn(query: PgQuery): Promise<number> {
+  const { rows } = await query("SELECT coalesce(max(version), 0) AS version FROM perigee_schema");
+  const [{ version }] = rows as [{ readonly version: number }]; // an aggregate has one row
+  return version;
+}
+
+function checked(found: number): PgSchemaVersions {
+  const newest = MIGRATIONS.length;
+  checkVersion("the database has schema", found, { oldest: 0, newest });
+  return { found, newest };
+}
+
+async function isMade(query: PgQuery): Promise<boolean> {
+  const { rows } = await query("SELECT to_regclass('perigee_schema') IS NOT NULL AS is_there");
+  const [{ is_there: isThere }] = rows as [{ readonly is_there: boolean }]; // as selected
+  return isThere;
 }

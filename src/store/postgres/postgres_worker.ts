@@ -14,7 +14,7 @@ import { PgConnection } from "./pg_connection.ts";
 import { pgFailure } from "./pg_failure.ts";
 import { REAP_REMOVED } from "./pg_files.ts";
 import { PgPartition, RENEW_MS } from "./pg_partition.ts";
-import { migratePg } from "./pg_schema.ts";
+import { migratePg, migrationNotes } from "./pg_schema.ts";
 import { PgTables } from "./pg_tables.ts";
 import type { PgPlace } from "./postgres.ts";
 
@@ -29,7 +29,7 @@ async function openedPartition({ url, part, owner }: PgPlace): Promise<ThreadSto
     const connection = await PgConnection.open(url, systemClock);
     try {
       await refuseUnsafe(connection);
-      const notes = await migratePg(connection.session);
+      const notes = migrationNotes(await migratePg(connection.session));
       const partition = new PgPartition(part, owner);
       await partition.take(connection.query);
       await connection.query(REAP_REMOVED, part);

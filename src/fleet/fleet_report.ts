@@ -1,0 +1,161 @@
+/**
+ * The fleet as its database has it, for an operator: workers, those that died in the last minute too, partitions, homes of projects, and
+ * what limits have left.
+ *
+ * `charged` of a limit is what `perigee_limits` has charged of its last window: units that were spent in it, and blocks that workers hold.
+ */
+import { pgSchemaVersions } from "../store/postgres/pg_schema.ts";
+import type { PgQuery } from "../store/postgres/pg_session.ts";
+import { refuseOlder, withSession } from "./fleet_schema_check.ts";
+import type { WorkerEntry } from "./worker_rows.ts";
+
+/** A partition and the time until its lease ends, if it is not renewed. */
+export interface ReportedPartition {
+  readonly part: number;
+  /** Undefined while no worker has it. */
+  readonly leaseLeftMs: number | undefined;
+  /** Projects that are at home in it. */
+  readonly projects: number;
+}
+
+/** A worker that lives, or died less than a minute ago. */
+export interface ReportedWorker extends WorkerEntry {
+  readonly state: "working" | "leaving" | "dead";
+  /** Below 0: since when it is dead. */
+  readonly leaseLeftMs: number;
+  readonly startedWallMs: number;
+  readonly partitions: readonly ReportedPartition[];
+}
+
+/** A quota that all workers share; units in any 60 s. */
+export interface ReportedLimit {
+  readonly quota: string;
+  readonly charged: number;
+  /** Undefined where no worker has drawn from it lately. */
+  readonly limit: number | undefined;
+}
+
+export interface FleetReport {
+  readonly schema: number;
+  /** The oldest first. */
+  readonly workers: readonly ReportedWorker[];
+  /** Partitions that no worker has. */
+  readonly free: readonly ReportedPartition[];
+  readonly limits: readonly ReportedLimit[];
+}
+
+/** How long the dead are shown. */
+const DEAD_SHOWN_MS = 60_000;
+/** As long as a charge counts: a window and the guard of its slots (limits/shared/shared_window.ts). */
+const CHARGED_MS = 60_250;
+const SLOT_MS = 250;
+/** An ask tells the limit in force for so long. */
+const ASK_MS = 1_500;
+
+/** Writes nothing. Throws `usage` (also for a database that is to be migrated first), `data_dir_newer`, `store_failed`. */
+export function readFleetReport(store: string): Promise<FleetReport> {
+  return withSession(store, "cannot read the fleet", async (session) => {
+    const versions = await pgSchemaVersions(session);
+    refuseOlder(versions);
+    const { query } = session;
+    const partitions = await readPartitions(query);
+    return {
+      schema: versions.found,
+      workers: await readWorkers(query, partitions),
+      free: partitions.filter(({ owner }) => owner === null).map(reported),
+      limits: await readLimits(query),
+    };
+  });
+}
+
+interface PartitionRow {
+  readonly part: number;
+  readonly owner: string | null;
+  readonly leftMs: number | null;
+  readonly projects: number;
+}
+
+async function readPartitions(query: PgQuery): Promise<readonly PartitionRow[]> {
+  const { rows } = await query(
+    `SELECT p.part, CASE WHEN p.lease_until > clock_timestamp() THEN p.owner END AS owner,
+       CASE WHEN p.lease_until > clock_timestamp()
+         THEN (extract(epoch FROM p.lease_until - clock_timestamp()) * 1000)::int END AS "leftMs",
+       (SELECT count(*) FROM perigee_projects h WHERE h.part = p.part) AS projects
+     FROM perigee_partitions p WHERE p.in_fleet ORDER BY p.part`,
+  );
+  return rows as readonly PartitionRow[]; // as selected
+}
+
+function reported({ part, leftMs, projects }: PartitionRow): ReportedPartition {
+  return { part, leaseLeftMs: leftMs ?? undefined, projects };
+}
+
+interface WorkerReading extends WorkerEntry {
+  readonly isLeaving: boolean;
+  readonly startedWallMs: number;
+  readonly leftMs: number;
+}
+
+async function readWorkers(
+  query: PgQuery,
+  partitions: readonly PartitionRow[],
+): Promise<readonly ReportedWorker[]> {
+  const { rows } = await query(
+    `SELECT id, name, address, role, version, is_leaving AS "isLeaving",
+       (extract(epoch FROM started) * 1000)::bigint AS "startedWallMs",
+       (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int AS "leftMs"
+     FROM perigee_workers WHERE lease_until > clock_timestamp() - $1 * interval '1 ms' ORDER BY started, id`,
+    DEAD_SHOWN_MS,
+  );
+  return (rows as readonly WorkerReading[]).map(({ isLeaving, leftMs, ...worker }) => ({
+    ...{ ...worker, state: stateOf(isLeaving, leftMs), leaseLeftMs: leftMs },
+    partitions: partitions.filter(({ owner }) => owner === worker.id).map(reported),
+  })); // as selected
+}
+
+function stateOf(isLeaving: boolean, leftMs: number): ReportedWorker["state"] {
+  if (leftMs <= 0) return "dead";
+  return isLeaving ? "leaving" : "working";
+}
+
+/** As much of a quota's state as is read here; limits/shared/shared_window.ts writes it. */
+interface QuotaState {
+  readonly slots: readonly (readonly [slot: number, units: number])[];
+  readonly holders: readonly (readonly [
+    name: string,
+    holder: {
+      readonly units: number;
+      readonly limit: number;
+      readonly askedMs: number;
+      readonly expiredSlot?: number;
+    },
+  ])[];
+}
+
+async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
+  const { rows: found } = await query("SELECT to_regclass('perigee_limits') IS NOT NULL AS exists");
+  const [{ exists }] = found as [{ readonly exists: boolean }]; // as selected
+  if (!exists) return [];
+  const { rows } = await query(
+    `SELECT quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"
+     FROM perigee_limits WHERE state <> '' ORDER BY quota`,
+  );
+  return (rows as readonly { quota: string; state: string; nowMs: number }[]).map(
+    ({ quota, state, nowMs }) => ({
+      quota,
+      ...chargeOf(JSON.parse(state) as QuotaState, nowMs), // as written by the workers
+    }),
+  );
+}
+
+/** Blocks that have expired count until a window has passed, in the slot where they will be charged. */
+function chargeOf({ slots, holders }: QuotaState, nowMs: number): Omit<ReportedLimit, "quota"> {
+  const spent = slots.filter(([slot]) => (slot + 1) * SLOT_MS + CHARGED_MS > nowMs);
+  const held = holders.filter(([, { expiredSlot }]) => expiredSlot === undefined);
+  const units = [...spent.map(([, count]) => count), ...held.map(([, holder]) => holder.units)];
+  const limits = holders.map(([, holder]) => holder).filter(({ askedMs }) => nowMs - askedMs <= ASK_MS);
+  return {
+    charged: units.reduce((sum, count) => sum + count, 0),
+    limit: limits.length === 0 ? undefined : Math.min(...limits.map(({ limit }) => limit)),
+  };
+}

@@ -61,8 +61,8 @@ describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
     const random = createRandom(7);
     const url = await postgres.freshUrl();
     const { href: objects } = pathToFileURL(join(dir, "objects"));
-    await run(url, objects, 100 + Math.floor(random() * 600));
-    await run(url, objects, 100 + Math.floor(random() * 600));
+    await run(url, objects, 500 + Math.floor(random() * 400));
+    await run(url, objects, 500 + Math.floor(random() * 400));
     const end = await run(url, objects);
     expect(end).toMatchObject({ lines: LINES, keys: LINES });
     expect((end as { readonly answered: number }).answered).toBeLessThan(LINES - 150); // it went on

@@ -14,6 +14,7 @@ import { openPerigeeService, packageVersion } from "../service/perigee_service.t
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
+import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { openPostgresStore } from "../store/postgres/postgres.ts";
 import { FleetDirectory } from "./directory.ts";
 import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
@@ -27,6 +28,8 @@ import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
+import { ShardRows } from "./shards/shard_rows.ts";
+import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
 
@@ -96,12 +99,23 @@ async function enter(
   closers.push(() => forwarding.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
   let publicUrl = options.publicUrl;
+  const shards = { query, seats: new ShardSeats(), notice };
   const owned = new OwnedPartitions({
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
     open: (part) => {
       const { verifier } = keys;
       const fleet = (): FleetState => directory.stateFor(id);
-      return openPartition(options, { place, part, id, publicUrl, verifier, limitPool, audit, fleet });
+      return openPartition(options, {
+        place,
+        part,
+        id,
+        publicUrl,
+        verifier,
+        limitPool,
+        audit,
+        fleet,
+        shards,
+      });
     },
   });
   let membership: Membership | undefined;
@@ -152,16 +166,25 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly limitPool: PgLimitPool;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
+  readonly shards: ShardPlace;
+}
+
+/** What shards are claimed and worked on with. */
+interface ShardPlace {
+  readonly query: PgQuery;
+  readonly seats: ShardSeats;
+  readonly notice: (message: string) => void;
 }
 
 async function openPartition(
   { fleet: _fleet, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, limitPool, audit, fleet }: PartitionPlace,
+  { place, part, id, publicUrl, verifier, limitPool, audit, fleet, shards }: PartitionPlace,
 ): Promise<OpenedPartition> {
   const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
   try {
     const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
+    const rows = await ShardRows.open(shards.query, part, id);
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
@@ -169,7 +192,15 @@ async function openPartition(
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
-      { audit, fleet },
+      {
+        ...{ audit, fleet },
+        beside: (opened) => {
+          const { seats, notice: onNotice } = shards;
+          const work = new ShardWork({ clock, rows, opened, objects: files.objects, seats, onNotice });
+          work.start();
+          return work;
+        },
+      },
     );
     return { service, store, closeFiles: () => files.close() };
   } catch (error) {

@@ -3,6 +3,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
+import type { Objects } from "../store/objects/objects.ts";
 import { openObjects } from "../store/objects/open_objects.ts";
 import { openPartitionDisk } from "../store/objects/partition_disk.ts";
 import type { FilesStore } from "../store/threaded_store.ts";
@@ -12,6 +13,8 @@ export interface PartitionFiles {
   /** A name, not a folder of this machine, and the same for every owner. */
   readonly dataDir: string;
   readonly disk: Disk;
+  /** Where its large files are, and the inputs of shards. */
+  readonly objects: Objects;
   /** After the service was closed. */
   close(): Promise<void>;
 }
@@ -35,7 +38,7 @@ export async function openPartitionFiles(options: PartitionFilesOptions): Promis
     const dataDir = `/perigee/${part}`;
     const disk = await openPartitionDisk({ store, objects, root: dataDir, clock });
     return {
-      ...{ dataDir, disk },
+      ...{ dataDir, disk, objects },
       close: async () => {
         await disk.close();
         await objects.close();

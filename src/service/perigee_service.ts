@@ -48,6 +48,8 @@ export interface ServicePlace {
   readonly audit?: Audit;
   /** The fleet that it is part of. */
   readonly fleet?: (() => FleetState) | undefined;
+  /** Starts other work on its engine; `stop` is called before the engine closes, which waits for its runs. */
+  readonly beside?: ((opened: OpenedEngine) => { stop(): void }) | undefined;
 }
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
@@ -95,7 +97,7 @@ export async function openPerigeeService(
     const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined)
-      return await open(opened, options, { verifier, audit, observation, fleet: place.fleet }, closeAll);
+      return await open(opened, options, { ...place, verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
     return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
@@ -128,7 +130,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
-interface Access extends Pick<ServicePlace, "fleet"> {
+interface Access extends Pick<ServicePlace, "fleet" | "beside"> {
   readonly verifier: KeyVerifier;
   readonly audit: Audit;
   readonly observation: Observation;
@@ -141,7 +143,7 @@ async function open(
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
-  const { observation, verifier } = access;
+  const { observation, verifier, beside, ...served } = access;
   const { engine, core } = opened;
   const { clock, disk, store, room } = core.storage;
   const onFault = (error: unknown): void => observation.log.fault(error, "background");
@@ -177,7 +179,7 @@ async function open(
     },
     onMounted: (request) => publicUrl.came(request),
     spending,
-    ...access,
+    ...{ ...served, verifier, observation },
     version: packageVersion(),
     unready: async () => {
       if (failure !== undefined) return { code: "store_failed", message: STORE_FAILED };
@@ -188,6 +190,7 @@ async function open(
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
+  const other = beside?.(opened);
   return {
     handler: service.handler,
     plugin: service.plugin,
@@ -201,6 +204,7 @@ async function open(
     },
     close: async () => {
       opened.stopSending();
+      other?.stop();
       stack.stop();
       tasks.release();
       await service.close();

@@ -8,6 +8,7 @@ import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
 import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgSession } from "./pg_session.ts";
+import { SHARDS_SCHEMA } from "./shards_schema.ts";
 
 /** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
@@ -105,6 +106,7 @@ const MIGRATIONS: readonly string[] = [
   `,
   FLEET_TABLES,
   FILES_SCHEMA,
+  SHARDS_SCHEMA,
 ];
 
 /** Makes or migrates the tables. Returns what the operator should know; throws `data_dir_newer`. */

@@ -35,7 +35,7 @@ export async function openPartitionFiles(options: PartitionFilesOptions): Promis
   const { store, part, objects: url, env, clock } = options;
   const objects = await openObjects({ url, env, clock });
   try {
-    const dataDir = `/perigee/${part}`;
+    const dataDir = partitionRoot(part);
     const disk = await openPartitionDisk({ store, objects, root: dataDir, clock });
     return {
       ...{ dataDir, disk, objects },
@@ -48,4 +48,9 @@ export async function openPartitionFiles(options: PartitionFilesOptions): Promis
     await objects.close();
     throw error;
   }
+}
+
+/** Below which a partition's files are, for its owners and its readers. */
+export function partitionRoot(part: number): string {
+  return `/perigee/${part}`;
 }

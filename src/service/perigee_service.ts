@@ -96,8 +96,10 @@ export async function openPerigeeService(
     };
     const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
-    if (verifier !== undefined)
-      return await open(opened, options, { ...place, verifier, audit, observation }, closeAll);
+    if (verifier !== undefined) {
+      const access = { verifier, audit, observation, fleet: place.fleet };
+      return besides(await open(opened, options, access, closeAll), place.beside?.(opened));
+    }
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
     return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
@@ -105,6 +107,16 @@ export async function openPerigeeService(
     await closeAll();
     throw error;
   }
+}
+
+/** The other work stops first. */
+function besides(service: PerigeeService, other: { stop(): void } | undefined): PerigeeService {
+  if (other === undefined) return service;
+  const close = (): Promise<void> => {
+    other.stop();
+    return service.close();
+  };
+  return { ...service, close };
 }
 
 /** What an operator sets; not the seams. */
@@ -130,7 +142,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
-interface Access extends Pick<ServicePlace, "fleet" | "beside"> {
+interface Access extends Pick<ServicePlace, "fleet"> {
   readonly verifier: KeyVerifier;
   readonly audit: Audit;
   readonly observation: Observation;
@@ -143,7 +155,7 @@ async function open(
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
-  const { observation, verifier, beside, ...served } = access;
+  const { observation, verifier } = access;
   const { engine, core } = opened;
   const { clock, disk, store, room } = core.storage;
   const onFault = (error: unknown): void => observation.log.fault(error, "background");
@@ -179,7 +191,7 @@ async function open(
     },
     onMounted: (request) => publicUrl.came(request),
     spending,
-    ...{ ...served, verifier, observation },
+    ...access,
     version: packageVersion(),
     unready: async () => {
       if (failure !== undefined) return { code: "store_failed", message: STORE_FAILED };
@@ -190,7 +202,6 @@ async function open(
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
-  const other = beside?.(opened);
   return {
     handler: service.handler,
     plugin: service.plugin,
@@ -204,7 +215,6 @@ async function open(
     },
     close: async () => {
       opened.stopSending();
-      other?.stop();
       stack.stop();
       tasks.release();
       await service.close();

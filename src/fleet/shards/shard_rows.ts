@@ -181,6 +181,9 @@ export class ShardRows {
   }
 }
 
-/** Never more than what is left, so that shares together stay below the cap. */
-const PART_OF_REST =
-  "floor(greatest(0, cap_nano - aside_nano)::numeric * s.lines / greatest(unshared_lines, s.lines))::bigint";
+/**
+ * Never more than what is left, so that shares together stay below the cap. A shard that was held for want of money gets at least half of it: equal
+ * parts of a small rest would each be too small for one item.
+ */
+const PART_OF_REST = `floor(greatest(0, cap_nano - aside_nano)
+  * greatest(s.lines::numeric / greatest(unshared_lines, s.lines), CASE WHEN s.attempts > 1 THEN 0.5 ELSE 0 END))::bigint`;

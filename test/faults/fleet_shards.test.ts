@@ -4,6 +4,7 @@
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 import { FleetWorld } from "./fleet_world.ts";
@@ -14,10 +15,10 @@ const IN_FLIGHT = 8;
 let postgres: PostgresServer;
 let world: FleetWorld;
 
-const lineOf = (item: number): string =>
+const lineOf = (item: number, model = "local:small"): string =>
   JSON.stringify({
     key: `k${item}`,
-    request: { model: "local:small", contents: [{ parts: [{ text: `[[${item}]]` }] }] },
+    request: { model, contents: [{ parts: [{ text: `[[${item}]]` }] }] },
   });
 
 interface OutputLine {
@@ -80,5 +81,50 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     expect([again.code, JSON.parse(again.stdout).requests_sent]).toEqual([3, 0]);
     await world.until(async () => (await world.rows("SELECT FROM perigee_runs")).length === 0);
     expect(await world.rows("SELECT FROM perigee_files WHERE path LIKE 'shards/%'")).toEqual([]);
+  });
+
+  it("is stopped by a cap before it is exceeded, and a higher one continues it", {
+    timeout: 120_000,
+  }, async () => {
+    world.answerMs = 0;
+    const before = world.requests;
+    const items = Array.from({ length: 2_500 }, (_, item) => 10_000 + item);
+    writeFileSync(
+      world.path("capped.jsonl"),
+      items.map((item) => `${lineOf(item, "local:priced")}\n`).join(""),
+    );
+    const capped = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "0.012"]).ended;
+    const { status, counts, cost } = JSON.parse(capped.stdout) as Summary;
+    expect([capped.code, status], capped.stderr).toEqual([3, "paused"]);
+    expect(counts.completed).toBe(world.requests - before);
+    expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
+    expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);
+    // Each first part is below what one item may cost, 0.0041: what is left at the end, too, halved.
+    expect(cost.billed_usd).toBeGreaterThan(0.012 - 2 * 0.0042);
+    const other = await world.run("capped.jsonl", "capped.out.jsonl", ["--model", "local:small"]).ended;
+    expect(other).toMatchObject({ code: 2, stdout: expect.stringContaining("conflict") });
+    const rest = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "1"]).ended;
+    expect(rest.code, rest.stderr).toBe(0);
+    expect(new Set(outputOf("capped.out.jsonl").map(({ key }) => key)).size).toBe(items.length);
+    expect(world.requests - before).toBe(items.length);
+  });
+
+  it("is refused before anything is sent for two lines of one key, and for what only one machine does", async () => {
+    const before = world.requests;
+    writeFileSync(world.path("twice.jsonl"), `${lineOf(1)}\n${lineOf(1)}\n`);
+    const twice = await world.run("twice.jsonl", "twice.out.jsonl").ended;
+    expect([twice.code, twice.stderr]).toEqual([
+      74,
+      expect.stringContaining("lines 1 and 2 have the same key"),
+    ]);
+    const piloted = await world.run("twice.jsonl", "twice.out.jsonl", ["--pilot", "1"]).ended;
+    expect([piloted.code, piloted.stderr]).toEqual([
+      2,
+      expect.stringContaining("--pilot does not work with --store"),
+    ]);
+    expect([world.requests, await world.rows("SELECT FROM perigee_runs WHERE state = 'open'")]).toEqual([
+      before,
+      [],
+    ]);
   });
 });

@@ -69,7 +69,13 @@ export class FleetWorld {
     });
     provider.listen(0, "127.0.0.1");
     await once(provider, "listening");
-    writeFileSync(join(world.#dir, "config.json"), JSON.stringify({ providers: { local: {} } }));
+    writeFileSync(
+      join(world.#dir, "config.json"),
+      JSON.stringify({
+        providers: { local: {} },
+        prices: { "local:priced": { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } },
+      }),
+    );
     return world;
   }
 

@@ -45,7 +45,7 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
   });
 
   it("has one line for each key after a worker and the client were killed", {
-    timeout: 180_000,
+    timeout: 300_000,
   }, async () => {
     world.answerMs = 10;
     const broken = 4_500; // in a later shard: errors name the line of the file

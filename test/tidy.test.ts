@@ -88,6 +88,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["posted"],
     ["submissions"],
   ],
+  fleet: [["shards"]],
   spend: [["formats"]],
   testing: [["simulated"]],
   service: [

@@ -170,9 +170,12 @@ function declareRunForm(command: Command): void {
     .option(...NO_LEARN)
     .option(...QUIET)
     .option("--json", "print a summary as one JSON object on standard output")
-    .action(async (input: string, options: Record<string, unknown>) =>
-      finish(await (await import("./run/run.ts")).run(input, options)),
-    );
+    .addOption(storeOption())
+    .option("--objects <url>", "with --store: where its workers have files (their --objects)")
+    .action(async (input: string, options: Record<string, unknown>) => {
+      if (options["store"] === undefined) finish(await (await import("./run/run.ts")).run(input, options));
+      else finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options));
+    });
 }
 
 function addServe(root: Command): void {

@@ -16,6 +16,7 @@ import { openPerigeeService, packageVersion } from "../service/perigee_service.t
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
+import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { openPostgresStore } from "../store/postgres/postgres.ts";
 import { FleetDirectory } from "./directory.ts";
 import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
@@ -30,6 +31,8 @@ import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
+import { ShardRows } from "./shards/shard_rows.ts";
+import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
 import { SharedMeasurer } from "./shared_measurer.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
@@ -105,11 +108,12 @@ async function enter(
   const metrics = new FleetMetrics(fleet, options.metricsPort !== undefined);
   const limitPool = metrics.counting(pool);
   let publicUrl = options.publicUrl;
+  const shards = { query, seats: new ShardSeats(), notice };
   const owned = new OwnedPartitions({
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
     open: (part) => {
       const { verifier } = keys;
-      const shared = { verifier, limitPool, measurer, audit, fleet, metrics };
+      const shared = { verifier, limitPool, measurer, audit, fleet, metrics, shards };
       return openPartition(options, { place, part, id, publicUrl, ...shared });
     },
   });
@@ -169,16 +173,37 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
   readonly metrics: FleetMetrics;
+  readonly shards: ShardPlace;
+}
+
+/** What shards are claimed and worked on with. */
+interface ShardPlace {
+  readonly query: PgQuery;
+  readonly seats: ShardSeats;
+  readonly notice: (message: string) => void;
 }
 
 async function openPartition(
   { fleet: _fleet, onNotice, metricsPort: _metricsPort, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, limitPool, measurer, audit, fleet, metrics }: PartitionPlace,
+  {
+    place,
+    part,
+    id,
+    publicUrl,
+    verifier,
+    limitPool,
+    measurer,
+    audit,
+    fleet,
+    metrics,
+    shards,
+  }: PartitionPlace,
 ): Promise<OpenedPartition> {
   const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
   try {
     const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
+    const rows = await ShardRows.open(shards.query, part, id);
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
@@ -187,7 +212,22 @@ async function openPartition(
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
-      { audit, fleet, measurerFrom: measurer.lend, onMetrics: (render) => metrics.add(part, render) },
+      {
+        ...{ audit, fleet, measurerFrom: measurer.lend },
+        onMetrics: (render) => metrics.add(part, render),
+        beside: (opened) => {
+          const work = new ShardWork({
+            clock,
+            rows,
+            opened,
+            objects: files.objects,
+            seats: shards.seats,
+            onNotice: shards.notice,
+          });
+          work.start();
+          return work;
+        },
+      },
     );
     const close = (): Promise<void> => {
       metrics.remove(part);

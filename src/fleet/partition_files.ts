@@ -5,6 +5,7 @@
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { Disk } from "../disk.ts";
+import type { Objects } from "../store/objects/objects.ts";
 import { openObjects } from "../store/objects/open_objects.ts";
 import { openPartitionDisk } from "../store/objects/partition_disk.ts";
 import { type SweepOptions, sweepObjects } from "../store/objects/sweep.ts";
@@ -15,6 +16,8 @@ export interface PartitionFiles {
   /** A name, not a folder of this machine, and the same for every owner. */
   readonly dataDir: string;
   readonly disk: Disk;
+  /** Where its large files are, and the inputs of shards. */
+  readonly objects: Objects;
   /** After the service was closed. */
   close(): Promise<void>;
 }
@@ -39,11 +42,11 @@ export async function openPartitionFiles(options: PartitionFilesOptions): Promis
   const { store, part, objects: url, env, clock } = options;
   const objects = await openObjects({ url, env, clock });
   try {
-    const dataDir = `/perigee/${part}`;
+    const dataDir = partitionRoot(part);
     const disk = await openPartitionDisk({ store, objects, root: dataDir, clock });
     const stopSweeps = sweepDaily(clock, { files: store.files, objects, part });
     return {
-      ...{ dataDir, disk },
+      ...{ dataDir, disk, objects },
       close: async () => {
         stopSweeps();
         await disk.close();
@@ -74,4 +77,9 @@ function sweepDaily(clock: Clock, options: SweepOptions): () => void {
     closing.abort();
     timer?.cancel();
   };
+}
+
+/** Below which a partition's files are, for its owners and its readers. */
+export function partitionRoot(part: number): string {
+  return `/perigee/${part}`;
 }

@@ -51,6 +51,8 @@ export interface ServicePlace extends Pick<EnginePlace, "measurerFrom"> {
   readonly fleet?: (() => FleetState) | undefined;
   /** Receives the way to its metrics, which the process shows itself. */
   readonly onMetrics?: (render: () => Promise<RenderedMetrics>) => void;
+  /** Starts other work on its engine; `stop` is called before the engine closes, which waits for its runs. */
+  readonly beside?: ((opened: OpenedEngine) => { stop(): void }) | undefined;
 }
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
@@ -101,8 +103,10 @@ export async function openPerigeeService(
     };
     const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
-    if (verifier !== undefined)
-      return await open(opened, options, { verifier, audit, observation, fleet: place.fleet }, closeAll);
+    if (verifier !== undefined) {
+      const access = { verifier, audit, observation, fleet: place.fleet };
+      return besides(await open(opened, options, access, closeAll), place.beside?.(opened));
+    }
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
     return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
@@ -110,6 +114,16 @@ export async function openPerigeeService(
     await closeAll();
     throw error;
   }
+}
+
+/** The other work stops first. */
+function besides(service: PerigeeService, other: { stop(): void } | undefined): PerigeeService {
+  if (other === undefined) return service;
+  const close = (): Promise<void> => {
+    other.stop();
+    return service.close();
+  };
+  return { ...service, close };
 }
 
 /** What an operator sets; not the seams. */

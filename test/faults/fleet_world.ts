@@ -24,6 +24,12 @@ export interface FleetProcess {
   readonly stderr: () => string;
 }
 
+/** A command that runs. */
+export interface FleetClient {
+  readonly child: ChildProcess;
+  readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
+}
+
 export interface Answered {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
@@ -42,6 +48,7 @@ export class FleetWorld {
   /** How long the provider takes. */
   answerMs = 50;
   #session: PgSession | undefined;
+  readonly #clients: ChildProcess[] = [];
 
   private constructor(store: string, provider: Server) {
     this.#store = store;
@@ -66,7 +73,9 @@ export class FleetWorld {
     });
     provider.listen(0, "127.0.0.1");
     await once(provider, "listening");
-    writeFileSync(join(world.#dir, "config.json"), JSON.stringify({ ...config, providers: { local: {} } }));
+    const prices = { "local:priced": { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } };
+    const terms = { prices, ...config, providers: { local: {} } };
+    writeFileSync(join(world.#dir, "config.json"), JSON.stringify(terms));
     return world;
   }
 
@@ -114,6 +123,43 @@ export class FleetWorld {
     const worker = { name, child, url: await Promise.race([urlOf(child), ended]), stderr: () => stderr };
     this.workers.push(worker);
     return worker;
+  }
+
+  /** Runs a file of lines over the fleet, as `perigee run` does. Its paths are in a folder of the world. */
+  run(input: string, out: string, flags: readonly string[] = []): FleetClient {
+    const objects = pathToFileURL(join(this.#dir, "objects")).href;
+    const words = [
+      "run",
+      this.path(input),
+      "--out",
+      this.path(out),
+      "--store",
+      this.#store,
+      "--objects",
+      objects,
+    ];
+    const child = spawn(process.execPath, [MAIN, ...words, "--no-config", "--json", ...flags], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.on("data", (chunk: Buffer) => {
+      stdout += String(chunk);
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      stderr += String(chunk);
+    });
+    const ended = once(child, "close").then(() => ({ code: child.exitCode, stdout, stderr }));
+    this.#clients.push(child);
+    return { child, ended };
+  }
+
+  path(name: string): string {
+    return join(this.#dir, name);
+  }
+
+  /** How many requests the provider has seen. */
+  get requests(): number {
+    return [...this.asked.values()].reduce((sum, times) => sum + times, 0);
   }
 
   /** Makes a key of a project. */
@@ -177,7 +223,7 @@ export class FleetWorld {
   }
 
   async close(): Promise<void> {
-    for (const { child } of this.workers) {
+    for (const child of [...this.#clients, ...this.workers.map((worker) => worker.child)]) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
       child.kill("SIGKILL");
       await once(child, "exit");

@@ -37,7 +37,7 @@ import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
-import { type Noun, summaryTable, warningText } from "./summary.ts";
+import { exitCodeOfSummary, type Noun, summaryTable, warningText } from "./summary.ts";
 import { finishTable, prepareTable } from "./table_steps.ts";
 import { keptRowsText, keptText, updateText } from "./update_text.ts";
 
@@ -159,7 +159,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     const kept = table === undefined ? keptText(keptLines, given.update) : keptRowsText(keptLines);
     const updated = `${updateText(work.update)}${kept}`;
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
-    return exitCode(summary);
+    return exitCodeOfSummary(summary);
   } finally {
     display.close();
     asking.abort();
@@ -353,7 +353,7 @@ function againText(errors: readonly ErrorGroup[]): string {
 function report(summary: Summary, given: RunArguments, last: Last, notes: string): void {
   const isQuiet = given.quiet === true;
   if (!isQuiet) process.stderr.write(summaryTable(summary, dataDirOf(given)));
-  if (!isQuiet || exitCode(summary) !== 0) process.stderr.write(notes);
+  if (!isQuiet || exitCodeOfSummary(summary) !== 0) process.stderr.write(notes);
   if (summary.status === "detached" && isQuiet) {
     // nothing is wrong
   } else if (summary.status === "detached") {
@@ -376,20 +376,4 @@ function readFiles({ config, envFile }: RunArguments): Record<string, string> {
     ...(config === undefined ? {} : { config_file: config }),
     ...(envFile === undefined ? {} : { env_file: envFile }),
   };
-}
-
-/** A key that is not set, or was never accepted, is a mistake of the call, as a wrong option is: whichever provider it is of. */
-function isKeyWrong({ held }: Summary): boolean {
-  const isWrong = held.every(
-    ({ reason, was_accepted }) =>
-      reason === "key_missing" || (reason === "authentication" && was_accepted === false),
-  );
-  return held.length > 0 && isWrong;
-}
-
-function exitCode(summary: Summary): number {
-  if (summary.status === "detached") return 0;
-  if (summary.status === "stopped") return 130;
-  if (summary.status === "paused") return isKeyWrong(summary) ? 2 : 3;
-  return summary.counts.completed === summary.items ? 0 : 3;
 }

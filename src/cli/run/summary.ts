@@ -105,3 +105,20 @@ function unpricedText(models: readonly string[]): string {
     models.length > UNPRICED_SHOWN_MAX ? ` and ${count(models.length - UNPRICED_SHOWN_MAX)} more` : "";
   return `${shown}${more}: counted as $0, which no --max-cost can bound`;
 }
+
+/** A key that is not set, or was never accepted, is a mistake of the call, as a wrong option is: whichever provider it is of. */
+function isKeyWrong({ held }: Summary): boolean {
+  const isWrong = held.every(
+    ({ reason, was_accepted }) =>
+      reason === "key_missing" || (reason === "authentication" && was_accepted === false),
+  );
+  return held.length > 0 && isWrong;
+}
+
+/** 0 when every line was answered, 3 when some were not, 2 for a wrong key, 130 when it was stopped. */
+export function exitCodeOfSummary(summary: Summary): number {
+  if (summary.status === "detached") return 0;
+  if (summary.status === "stopped") return 130;
+  if (summary.status === "paused") return isKeyWrong(summary) ? 2 : 3;
+  return summary.counts.completed === summary.items ? 0 : 3;
+}

@@ -8,6 +8,7 @@ import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
 import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgQuery, PgSession } from "./pg_session.ts";
+import { SHARDS_SCHEMA } from "./shards_schema.ts";
 
 /** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
@@ -106,6 +107,7 @@ const MIGRATIONS: readonly string[] = [
   `,
   FLEET_TABLES,
   FILES_SCHEMA,
+  SHARDS_SCHEMA,
 ];
 
 /** Versions of the schema; 0 for a database without the tables. */

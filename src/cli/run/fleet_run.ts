@@ -1,0 +1,150 @@
+/**
+ * `perigee run --store`: hands the lines of a file to a fleet, and writes its answers as they are done. The first signal leaves the run to
+ * the fleet; the same command takes the answers later.
+ */
+import { systemClock } from "../../clock.ts";
+import type { Summary } from "../../engine/items/progress.ts";
+import type { RunOptions } from "../../engine/runs/run_options.ts";
+import { PerigeeError } from "../../errors.ts";
+import { runOnFleet } from "../../fleet/fleet_run.ts";
+import type { LineField, LineFormat } from "../../work/line_layout.ts";
+import { layoutFault } from "../../work/line_layout.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import { commandLine } from "../command_line.ts";
+import { AttemptCounts } from "../display/attempt_counts.ts";
+import { holdsReport, leftText } from "../display/holds.ts";
+import { ProgressDisplay } from "../display/progress.ts";
+import { errorJson } from "../exit.ts";
+import { refuseSameFile, requireFile } from "../input.ts";
+import { onSignals } from "../signals.ts";
+import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
+import { exitCodeOfSummary, summaryTable } from "./summary.ts";
+
+/** Options as commander parses them. */
+interface FleetRunArguments extends LaneArguments, SchemaArguments {
+  readonly store: string;
+  readonly objects?: string;
+  readonly out: string;
+  readonly data?: string;
+  readonly sla?: number;
+  readonly maxCost?: number;
+  readonly maxCostUnbounded?: boolean;
+  readonly model?: string;
+  readonly ordered?: boolean;
+  readonly format?: LineFormat;
+  readonly fields?: readonly string[];
+  readonly wait?: number;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}
+
+/** What a run on this machine does and one over a fleet does not. */
+const LOCAL_ONLY: Readonly<Record<string, string>> = {
+  prompt: "--prompt",
+  prices: "--prices",
+  unsupportedConfig: "--unsupported-config",
+  cap: "--cap",
+  receipts: "--receipts",
+  retryFailed: "--retry-failed",
+  update: "--update",
+  prune: "--prune",
+  pilot: "--pilot",
+  finish: "--finish",
+  delivery: "--delivery",
+  hedge: "--hedge",
+  cache: "--cache",
+  cacheTtl: "--cache-ttl",
+  coalesce: "--coalesce",
+  detach: "--detach",
+  cancel: "--cancel",
+  dryRun: "--dry-run",
+};
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export async function fleetRun(input: string, options: Record<string, unknown>): Promise<number> {
+  const given = options as unknown as FleetRunArguments; // commander's own shape, declared in main.ts
+  try {
+    return await checkedRun(input, given, options);
+  } catch (error) {
+    if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
+    throw error;
+  }
+}
+
+async function checkedRun(
+  input: string,
+  given: FleetRunArguments,
+  options: Record<string, unknown>,
+): Promise<number> {
+  refuseLocal(options);
+  const terms = await termsOf(given);
+  if (input === "-" || input.endsWith(".json"))
+    throw new PerigeeError("usage", "a run over a fleet needs a file of JSON lines, which can be read twice");
+  await requireFile(input);
+  await refuseSameFile(input, given.out);
+  const dataDir = given.data ?? `${given.out}.perigee`;
+  const clock = systemClock;
+  const counts = new AttemptCounts(() => clock.nowMs());
+  const display = new ProgressDisplay(process.stderr, {
+    ...{ clock, env: process.env, counts, isQuiet: given.quiet === true },
+  });
+  display.open(dataDir);
+  const leaving = new AbortController();
+  const unlisten = onSignals((signal) => {
+    display.say(`perigee: ${signal}, the fleet works on (again to end at once)`);
+    leaving.abort();
+  });
+  try {
+    const summary = await runOnFleet({
+      ...{ store: given.store, objects: given.objects, input, out: given.out, dataDir, terms },
+      ...{ maxCostUsd: given.maxCost, clock, signal: leaving.signal },
+      onProgress: (progress) => display.show({ type: "progress", progress }),
+    });
+    display.close();
+    report(summary, given, dataDir);
+    return exitCodeOfSummary(summary);
+  } finally {
+    unlisten();
+    display.close();
+  }
+}
+
+function report(summary: Summary, given: FleetRunArguments, dataDir: string): void {
+  if (given.quiet !== true) process.stderr.write(summaryTable(summary, dataDir));
+  if (summary.status !== "completed") {
+    const left = leftText(summary.counts.submitted, summary.held);
+    const why = summary.status === "paused" ? "held" : "the fleet works on";
+    const again = commandLine(process.argv.slice(2));
+    process.stderr.write(
+      `\n${holdsReport(summary.held, systemClock.wallMs())}left with ${left}: ${why}\nto continue: ${again}\n`,
+    );
+  }
+  if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** Throws `usage`. */
+function refuseLocal(options: Record<string, unknown>): void {
+  const found = Object.entries(LOCAL_ONLY).find(([name]) => options[name] !== undefined);
+  if (found !== undefined)
+    throw new PerigeeError("usage", `${found[1]} does not work with --store: leave one of them out`);
+}
+
+async function termsOf(given: FleetRunArguments): Promise<Omit<RunOptions, "signal" | "maxCostUsd">> {
+  const sla = parseSlaMinutes(given.sla, "--sla");
+  const { format, fields: names, model, wait } = given;
+  const fields = names?.length === 1 && names[0] === "none" ? [] : names;
+  const fault = layoutFault({ format, fields });
+  if (fault !== undefined) throw new PerigeeError("usage", `--${fault}`);
+  return {
+    ...(sla === undefined ? {} : { sla }),
+    ...(model === undefined ? {} : { model }),
+    ...(format === undefined ? {} : { format }),
+    ...(fields === undefined ? {} : { fields: fields as readonly LineField[] }), // checked
+    ...(wait === undefined ? {} : { waitMs: wait }),
+    ...(given.ordered === true ? { ordered: true } : {}),
+    ...(given.maxCostUnbounded === true ? { maxCostUnbounded: true } : {}),
+    ...laneOptions(given),
+    ...(await schemaOptions(given)),
+  };
+}

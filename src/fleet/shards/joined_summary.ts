@@ -1,0 +1,106 @@
+/**
+ * The summary and the progress of a run over the fleet: the sums of those of its shards.
+ */
+import type { Progress, Summary } from "../../engine/items/progress.ts";
+import { plusUsd } from "../../price/nano.ts";
+import { sourceText } from "../../price/used_prices.ts";
+
+/** What the client knows itself. */
+export interface OwnFacts {
+  readonly status: "completed" | "paused" | "stopped";
+  readonly taskId: string;
+  readonly output: string;
+  readonly elapsedMs: number;
+  readonly reason?: string;
+}
+
+/** `requests_sent` are those of the last owner of each shard. */
+export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary {
+  const cost = parts.map((part) => part.cost);
+  const prices = new Map(cost.flatMap((one) => one.prices).map((price) => [JSON.stringify(price), price]));
+  const used = [...prices.values()];
+  const cached = sumOf(parts.map((part) => part.cached ?? 0));
+  const cut = sumOf(parts.map((part) => part.cut ?? 0));
+  const held = parts.flatMap((part) => part.held);
+  return {
+    status: own.status,
+    task_id: own.taskId,
+    items: sumOf(parts.map(({ items }) => items)),
+    counts: summed(parts.map(({ counts }) => counts)) as Summary["counts"],
+    ...(cached === 0 ? {} : { cached }),
+    ...(cut === 0 ? {} : { cut }),
+    errors: summed(parts.map(({ errors }) => errors)),
+    warnings: summed(parts.map(({ warnings }) => warnings)),
+    usage: summed(parts.map(({ usage }) => usage)) as Summary["usage"],
+    cost: {
+      billed_usd: usdSum(cost.map(({ billed_usd }) => billed_usd)),
+      ambiguous_usd: usdSum(cost.map(({ ambiguous_usd }) => ambiguous_usd)),
+      list_usd: usdSum(cost.map(({ list_usd }) => list_usd)),
+      usd: usdSum(cost.map(({ usd }) => usd)),
+      is_estimated: cost.some(({ is_estimated }) => is_estimated),
+      prices: used,
+      price_source: sourceText(used) || "nothing to price",
+    },
+    output: own.output,
+    elapsed_ms: own.elapsedMs,
+    requests_sent: sumOf(parts.map(({ requests_sent }) => requests_sent)),
+    ...(own.reason === undefined ? {} : { reason: own.reason }),
+    held,
+  };
+}
+
+/** `counts` as shards note them: their progress while they are at work, their summary afterwards. */
+export function joinedProgress(counts: readonly string[], linesTotal: number): Progress {
+  const parts = counts.filter((text) => text !== "").map(partProgress);
+  const of = (read: (part: Partial<Progress>) => number | undefined): number =>
+    sumOf(parts.map((part) => read(part) ?? 0));
+  return {
+    state: "running",
+    held: [],
+    linesTotal,
+    linesRead: of((part) => part.linesRead),
+    settled: of((part) => part.settled),
+    completed: of((part) => part.completed),
+    errors: of((part) => part.errors),
+    inFlight: of((part) => part.inFlight),
+    retrying: of((part) => part.retrying),
+    itemsPerSecond: of((part) => part.itemsPerSecond),
+    tokensPerSecond: of((part) => part.tokensPerSecond),
+    billedUsd: of((part) => part.billedUsd),
+    ambiguousUsd: of((part) => part.ambiguousUsd),
+    listUsd: of((part) => part.listUsd),
+    usd: of((part) => part.usd),
+    lanes: [],
+  };
+}
+
+function partProgress(text: string): Partial<Progress> {
+  const part = JSON.parse(text) as Summary | Progress; // as the worker wrote it
+  if (!("counts" in part)) return part;
+  const { items, counts, cost } = part;
+  const settled = items - counts.submitted;
+  return {
+    ...{ linesRead: items, settled, completed: counts.completed, errors: settled - counts.completed },
+    ...{
+      billedUsd: cost.billed_usd,
+      ambiguousUsd: cost.ambiguous_usd,
+      listUsd: cost.list_usd,
+      usd: cost.usd,
+    },
+  };
+}
+
+function summed(parts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const part of parts)
+    for (const [name, value] of Object.entries(part)) sums[name] = (sums[name] ?? 0) + value;
+  return sums;
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+function usdSum(values: readonly number[]): number {
+  return values.reduce(plusUsd, 0);
+}

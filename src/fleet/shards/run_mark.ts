@@ -1,0 +1,63 @@
+/**
+ * What the client of a run over the fleet knows of it, in a file beside its answers: which run it is, and how far its answers have been
+ * written. Replaced as a whole, so that the same command goes on after a kill.
+ *
+ *   begun (the run has an id) -> made (its shards exist) -> shard after shard appended -> over (with its summary)
+ */
+
+import type { Disk } from "../../disk.ts";
+import type { Summary } from "../../engine/items/progress.ts";
+import { PerigeeError } from "../../errors.ts";
+
+const VERSION = 1;
+
+export interface RunMark {
+  readonly id: string;
+  /** Checksum of the input. */
+  readonly input: string;
+  /** As JSON, those that make it another run. */
+  readonly options: string;
+  readonly lines: number;
+  /** Shards whose answers are in the output, from the first on, and the bytes of the output with them. */
+  readonly appended: number;
+  readonly outputBytes: number;
+  /** Of a run that is over. */
+  readonly summary?: Summary;
+}
+
+/** Undefined where there is none. Throws `file_damaged` for another file. */
+export async function readMark(disk: Disk, path: string): Promise<RunMark | undefined> {
+  if ((await disk.stat(path)) === undefined) return undefined;
+  const file = await disk.open(path, "read");
+  try {
+    const bytes = new Uint8Array(await file.sizeBytes());
+    await file.read(bytes, 0);
+    const { version, ...mark } = JSON.parse(Buffer.from(bytes).toString()) as RunMark & { version: number };
+    if (version !== VERSION) throw new Error(`version ${version}`);
+    return mark;
+  } catch (cause) {
+    throw new PerigeeError(
+      "file_damaged",
+      `${path} is not the state of a run over the fleet: remove it to begin anew`,
+      {
+        cause,
+      },
+    );
+  } finally {
+    await file.close();
+  }
+}
+
+/** Survives a power cut when it resolves. */
+export async function writeMark(disk: Disk, path: string, mark: RunMark): Promise<void> {
+  const bytes = Buffer.from(`${JSON.stringify({ version: VERSION, ...mark })}\n`);
+  const file = await disk.open(`${path}.new`, "write");
+  try {
+    await file.truncate(0);
+    await file.write(bytes, 0);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await disk.rename(`${path}.new`, path);
+}

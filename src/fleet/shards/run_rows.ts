@@ -1,0 +1,103 @@
+/**
+ * A run over the fleet as its client sees it: made with its shards in one statement, watched until all have ended, and then given up.
+ */
+import type { PgQuery } from "../../store/postgres/pg_session.ts";
+
+/** A run before it is made. */
+export interface NewRun {
+  readonly id: string;
+  /** For people: where its answers go. */
+  readonly name: string;
+  /** Of the engine's run, as JSON; without secrets. */
+  readonly options: string;
+  /** The checksum of its input. */
+  readonly input: string;
+  /** What it may cost; undefined without a cap. */
+  readonly capNano: number | undefined;
+  /** Until its deadline, in milliseconds; undefined without one. */
+  readonly slaMs: number | undefined;
+}
+
+/** A range of lines, as it was uploaded. */
+export interface NewShard {
+  readonly firstLine: number;
+  readonly lines: number;
+  readonly pieces: number;
+}
+
+/** A shard as it is. */
+export interface SeenShard {
+  readonly index: number;
+  readonly firstLine: number;
+  readonly lines: number;
+  readonly state: "waiting" | "claimed" | "held" | "done" | "failed";
+  /** That has it. */
+  readonly part: number | null;
+  readonly output: string;
+  /** JSON, or empty. */
+  readonly counts: string;
+}
+
+export class RunRows {
+  readonly #query: PgQuery;
+
+  constructor(query: PgQuery) {
+    this.#query = query;
+  }
+
+  /** Partitions that living workers have. */
+  async partitions(): Promise<number> {
+    const { rows } = await this.#query(
+      "SELECT count(*)::integer AS count FROM perigee_partitions WHERE in_fleet AND lease_until > clock_timestamp()",
+    );
+    const [{ count }] = rows as [{ readonly count: number }]; // an aggregate has one row
+    return count;
+  }
+
+  async has(id: string): Promise<boolean> {
+    const { count } = await this.#query("SELECT FROM perigee_runs WHERE id = $1", id);
+    return count > 0;
+  }
+
+  /** All or nothing; again is no error. A shard starts at its latest with the deadline: how long it takes is not known before. */
+  async make(run: NewRun, shards: readonly NewShard[]): Promise<void> {
+    await this.#query(
+      `WITH made AS (
+         INSERT INTO perigee_runs (id, name, options, input, cap_nano, unshared_lines) VALUES ($1, $2, $3, $4, $5::bigint, $6)
+         ON CONFLICT DO NOTHING RETURNING id, created)
+       INSERT INTO perigee_shards (run, index, first_line, lines, pieces, latest_start_ms)
+       SELECT made.id, s.n - 1, s.first_line, s.lines, s.pieces, (extract(epoch FROM made.created) * 1000)::bigint + $7::bigint
+       FROM made, unnest($8::bigint[], $9::integer[], $10::integer[]) WITH ORDINALITY AS s (first_line, lines, pieces, n)`,
+      ...[run.id, run.name, run.options, run.input, run.capNano ?? null],
+      shards.reduce((sum, { lines }) => sum + lines, 0),
+      run.slaMs ?? null,
+      shards.map(({ firstLine }) => firstLine),
+      shards.map(({ lines }) => lines),
+      shards.map(({ pieces }) => pieces),
+    );
+  }
+
+  /** In the order of the input. */
+  async shards(id: string): Promise<readonly SeenShard[]> {
+    const { rows } = await this.#query(
+      `SELECT index, first_line AS "firstLine", lines, state, part, output, counts FROM perigee_shards WHERE run = $1 ORDER BY index`,
+      id,
+    );
+    return rows as readonly SeenShard[]; // as selected
+  }
+
+  /** What it may cost from now on. */
+  async setCap(id: string, capNano: number | undefined): Promise<void> {
+    await this.#query("UPDATE perigee_runs SET cap_nano = $2::bigint WHERE id = $1", id, capNano ?? null);
+  }
+
+  /** Held shards wait again, for the partitions that have what was done of them. */
+  async release(id: string): Promise<void> {
+    await this.#query("UPDATE perigee_shards SET state = 'waiting' WHERE run = $1 AND state = 'held'", id);
+  }
+
+  /** Its answers are no longer needed. */
+  async taken(id: string): Promise<void> {
+    await this.#query("UPDATE perigee_runs SET state = 'taken' WHERE id = $1", id);
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * The lines of a run as objects: cut into shards, each in pieces of at most 4 MiB, which every worker reads.
+ *
+ * A name says which bytes it holds, so uploading the same input again for the same run changes nothing.
+ */
+import type { DiskFile } from "../../disk.ts";
+import type { Objects } from "../../store/objects/objects.ts";
+import type { NewShard } from "./run_rows.ts";
+import type { ShardId } from "./shard_rows.ts";
+
+const PIECE_BYTES = 4 << 20;
+const READ_BYTES = 1 << 20;
+const LF = 0x0a;
+const SHARD_LINES_MIN = 1_000;
+const SHARD_LINES_MAX = 10_000;
+/** So that workers end at about the same time, and one that arrives finds work. */
+const SHARDS_A_WORKER = 4;
+
+/** How many lines a shard of an input has: 1,000 to 10,000. */
+export function shardLines(lines: number, workers: number): number {
+  const even = Math.ceil(lines / (SHARDS_A_WORKER * Math.max(1, workers)));
+  return Math.min(SHARD_LINES_MAX, Math.max(SHARD_LINES_MIN, even));
+}
+
+/** Uploads a file, in shards of `linesMax` lines but the last one. Resolves with the shards, in order. */
+export async function uploadShards(
+  file: Pick<DiskFile, "read">,
+  run: string,
+  linesMax: number,
+  objects: Pick<Objects, "put">,
+): Promise<readonly NewShard[]> {
+  const shards: NewShard[] = [];
+  let firstLine = 1;
+  let lines = 0;
+  let pieces = 0;
+  let held: Uint8Array[] = [];
+  let heldBytes = 0;
+  let isLineOpen = false;
+  const put = async (): Promise<void> => {
+    if (heldBytes === 0) return;
+    await objects.put(pieceName({ run, index: shards.length }, pieces), Buffer.concat(held));
+    [held, heldBytes, pieces] = [[], 0, pieces + 1];
+  };
+  const take = async (bytes: Uint8Array): Promise<void> => {
+    if (heldBytes > 0 && heldBytes + bytes.byteLength > PIECE_BYTES) await put();
+    held.push(bytes);
+    heldBytes += bytes.byteLength;
+  };
+  const end = async (): Promise<void> => {
+    await put();
+    if (pieces > 0) shards.push({ firstLine, lines, pieces });
+    [firstLine, lines, pieces] = [firstLine + lines, 0, 0];
+  };
+  for (let position = 0; ; ) {
+    const chunk = Buffer.allocUnsafe(READ_BYTES);
+    const length = await file.read(chunk, position);
+    if (length === 0) break;
+    position += length;
+    isLineOpen = chunk[length - 1] !== LF;
+    let from = 0;
+    for (let at = chunk.indexOf(LF); at >= 0 && at < length; at = chunk.indexOf(LF, at + 1)) {
+      lines += 1;
+      if (lines < linesMax) continue;
+      await take(chunk.subarray(from, at + 1));
+      await end();
+      from = at + 1;
+    }
+    if (from < length) await take(chunk.subarray(from, length));
+  }
+  if (isLineOpen) lines += 1; // the last line may have no end
+  await end();
+  return shards;
+}
+
+/** The lines of a shard. Throws when an object is missing. */
+export async function* readShard(
+  objects: Pick<Objects, "get">,
+  { pieces, ...id }: ShardId & { readonly pieces: number },
+): AsyncGenerator<Uint8Array> {
+  for (let piece = 0; piece < pieces; piece += 1) {
+    const name = pieceName(id, piece);
+    const bytes = await objects.get(name, 0, PIECE_BYTES);
+    if (bytes === undefined) throw new Error(`the input of a shard is missing: ${name}`);
+    yield bytes;
+  }
+}
+
+/** No error when they are removed. */
+export async function removeShardInput(
+  objects: Pick<Objects, "remove">,
+  { pieces, ...id }: ShardId & { readonly pieces: number },
+): Promise<void> {
+  for (let piece = 0; piece < pieces; piece += 1) await objects.remove(pieceName(id, piece));
+}
+
+function pieceName({ run, index }: ShardId, piece: number): string {
+  return `runs/${run}/${index}/${piece}`;
+}

@@ -1,0 +1,189 @@
+/**
+ * The shards of a partition in the database: claimed, continued and ended behind the fence of its owner.
+ *
+ * Each statement is a transaction of its own that locks the row of the partition with its epoch: who takes the partition over waits for it, and
+ * a former owner finds another epoch and changes nothing. A claim whose answer was lost is found again by `claimed`.
+ *
+ * What is claimed belongs to the partition, not to its owner: who adopts the partition goes on with it.
+ */
+import type { PgQuery, PgValue } from "../../store/postgres/pg_session.ts";
+
+/** Which shard. */
+export interface ShardId {
+  readonly run: string;
+  /** From 0. */
+  readonly index: number;
+}
+
+/** A shard that the partition has claimed. */
+export interface ClaimedShard extends ShardId {
+  /** Of the input, from 1. */
+  readonly firstLine: number;
+  readonly lines: number;
+  /** How many objects its lines are in. */
+  readonly pieces: number;
+  /** Of the run, as JSON. */
+  readonly options: string;
+  /** When the run was made: its sla counts from then. */
+  readonly acceptedWallMs: number;
+  readonly isCapped: boolean;
+}
+
+/** How a shard ended. */
+export interface ShardEnd {
+  readonly state: "done" | "held" | "failed";
+  /** Where its answers are on the disk of the partition; empty without any. */
+  readonly output: string;
+  /** A summary or an error, as JSON. */
+  readonly counts: string;
+  readonly spentNano: number;
+}
+
+/** Answers that nobody has taken are removed after this. */
+const RETENTION_DAYS = 30;
+const FENCE = `fence AS MATERIALIZED (
+  SELECT part FROM perigee_partitions WHERE part = $1 AND epoch = $2 FOR SHARE)`;
+
+export class ShardRows {
+  readonly #query: PgQuery;
+  readonly #part: number;
+  readonly #epoch: number;
+
+  /** `query` repeats a statement whose answer was lost. */
+  constructor(query: PgQuery, part: number, epoch: number) {
+    this.#query = query;
+    this.#part = part;
+    this.#epoch = epoch;
+  }
+
+  /** Of an owner that has just taken the partition; if it has been lost since, nothing is claimed. */
+  static async open(query: PgQuery, part: number, owner: string): Promise<ShardRows> {
+    const { rows } = await query(
+      "SELECT epoch FROM perigee_partitions WHERE part = $1 AND owner = $2",
+      part,
+      owner,
+    );
+    const [row] = rows as { readonly epoch: number }[]; // as selected
+    return new ShardRows(query, part, row?.epoch ?? -1);
+  }
+
+  /** Claims up to so many that wait, the latest start first; those that another session is claiming are passed over. Resolves with how many. */
+  async claim(countMax: number): Promise<number> {
+    const { count } = await this.#run(
+      `WITH ${FENCE}, picked AS (
+         SELECT run, index FROM perigee_shards
+         WHERE state = 'waiting' AND (part IS NULL OR part = $1) AND EXISTS (SELECT FROM fence)
+         ORDER BY latest_start_ms, run, index LIMIT $3 FOR UPDATE SKIP LOCKED)
+       UPDATE perigee_shards s SET state = 'claimed', part = $1, attempts = attempts + 1
+       FROM picked p WHERE s.run = p.run AND s.index = p.index`,
+      countMax,
+    );
+    return count;
+  }
+
+  /** All that it has, also from an owner before. */
+  async claimed(): Promise<readonly ClaimedShard[]> {
+    const { rows } = await this.#run(
+      `WITH ${FENCE}
+       SELECT s.run, s.index, s.first_line AS "firstLine", s.lines, s.pieces, r.options,
+         (extract(epoch FROM r.created) * 1000)::bigint AS "acceptedWallMs", r.cap_nano IS NOT NULL AS "isCapped"
+       FROM perigee_shards s JOIN perigee_runs r ON r.id = s.run
+       WHERE s.part = $1 AND s.state = 'claimed' AND EXISTS (SELECT FROM fence)
+       ORDER BY s.latest_start_ms, s.run, s.index`,
+    );
+    return rows as readonly ClaimedShard[]; // as selected
+  }
+
+  /**
+   * What a shard may spend in all, in nano-USD: what it has spent, and its part by lines of what the run has left. Set aside once, until the shard
+   * ends. 0 when the partition was lost.
+   */
+  async share({ run, index }: ShardId): Promise<number> {
+    await this.#run(
+      `WITH ${FENCE}, drawn AS (
+         UPDATE perigee_runs r SET
+           last_share_nano = ${PART_OF_REST},
+           aside_nano = aside_nano + ${PART_OF_REST},
+           unshared_lines = unshared_lines - s.lines
+         FROM perigee_shards s
+         WHERE r.id = $3 AND s.run = $3 AND s.index = $4 AND s.part = $1 AND s.state = 'claimed'
+           AND s.share_nano IS NULL AND EXISTS (SELECT FROM fence)
+         RETURNING r.last_share_nano)
+       UPDATE perigee_shards SET share_nano = spent_nano + drawn.last_share_nano
+       FROM drawn WHERE run = $3 AND index = $4`,
+      run,
+      index,
+    );
+    const { rows } = await this.#query(
+      "SELECT share_nano AS share FROM perigee_shards WHERE run = $1 AND index = $2 AND part = $3",
+      run,
+      index,
+      this.#part,
+    );
+    const [row] = rows as { readonly share: number | null }[]; // as selected
+    return row?.share ?? 0;
+  }
+
+  /** Where a shard at work has come to, for its client. */
+  async note({ run, index }: ShardId, counts: string): Promise<void> {
+    await this.#run(
+      `WITH ${FENCE} UPDATE perigee_shards SET counts = $5
+       WHERE run = $3 AND index = $4 AND part = $1 AND state = 'claimed' AND EXISTS (SELECT FROM fence)`,
+      run,
+      index,
+      counts,
+    );
+  }
+
+  /** Ends it once; what it did not spend of its share returns to the run. */
+  async end({ run, index }: ShardId, { state, output, counts, spentNano }: ShardEnd): Promise<void> {
+    await this.#run(
+      `WITH ${FENCE}, ended AS (
+         SELECT run, index, lines, coalesce(share_nano, spent_nano) AS share FROM perigee_shards
+         WHERE run = $3 AND index = $4 AND part = $1 AND state = 'claimed' AND EXISTS (SELECT FROM fence) FOR UPDATE),
+       returned AS (
+         UPDATE perigee_runs r SET aside_nano = aside_nano - ended.share + $8::bigint,
+           unshared_lines = unshared_lines + CASE WHEN $5 = 'held' THEN ended.lines ELSE 0 END
+         FROM ended WHERE r.id = ended.run)
+       UPDATE perigee_shards s SET state = $5, output = $6, counts = $7, spent_nano = $8::bigint, share_nano = NULL
+       FROM ended WHERE s.run = ended.run AND s.index = ended.index`,
+      ...[run, index, state, output, counts, spentNano],
+    );
+  }
+
+  /** Shards that nobody needs any more: all answers were taken, or have been kept for 30 days. */
+  async unneeded(): Promise<readonly (ShardId & { readonly pieces: number })[]> {
+    const { rows } = await this.#run(
+      `WITH ${FENCE}
+       SELECT s.run, s.index, s.pieces FROM perigee_shards s JOIN perigee_runs r ON r.id = s.run
+       WHERE s.part = $1 AND s.state IN ('done', 'failed', 'held') AND EXISTS (SELECT FROM fence)
+         AND (r.state = 'taken' OR r.created < clock_timestamp() - ${RETENTION_DAYS} * interval '1 day') LIMIT 100`,
+    );
+    return rows as readonly (ShardId & { readonly pieces: number })[]; // as selected
+  }
+
+  /** After its files were removed; the run is removed with its last shard. */
+  async forget({ run, index }: ShardId): Promise<void> {
+    await this.#run(
+      `WITH ${FENCE} DELETE FROM perigee_shards
+       WHERE run = $3 AND index = $4 AND part = $1 AND EXISTS (SELECT FROM fence)`,
+      run,
+      index,
+    );
+    await this.#query(
+      "DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1)",
+      run,
+    );
+  }
+
+  #run(sql: string, ...values: readonly PgValue[]): ReturnType<PgQuery> {
+    return this.#query(sql, this.#part, this.#epoch, ...values);
+  }
+}
+
+/**
+ * Never more than what is left, so that shares together stay below the cap. A shard that was held for want of money gets at least half of it: equal
+ * parts of a small rest would each be too small for one item.
+ */
+const PART_OF_REST = `floor(greatest(0, cap_nano - aside_nano)
+  * greatest(s.lines::numeric / greatest(unshared_lines, s.lines), CASE WHEN s.attempts > 1 THEN 0.5 ELSE 0 END))::bigint`;

@@ -1,0 +1,203 @@
+/**
+ * The shards that a partition works on: each is a run of its engine, by the name of the shard, so that its next owner goes on with it.
+ *
+ *   waiting -> claimed (at most two a worker; those that came with an adopted partition besides)
+ *     -> running -> done | held | failed       (its row says so once its answers are durable)
+ *                -> left                       (the partition closes: the next owner continues it)
+ *
+ * Looks for shards every second, and notes how far its own have come. Answers that their client has taken are removed within ten seconds.
+ */
+import type { Clock, Timer } from "../../clock.ts";
+import type { OpenedEngine } from "../../engine/engine.ts";
+import type { Summary } from "../../engine/items/progress.ts";
+import type { Run } from "../../engine/runs/run.ts";
+import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
+import { messageOf, PerigeeError } from "../../errors.ts";
+import { nanoOf, usdOfNano } from "../../price/nano.ts";
+import type { Objects } from "../../store/objects/objects.ts";
+import { readShard, removeShardInput } from "./shard_input.ts";
+import type { ClaimedShard, ShardEnd, ShardId, ShardRows } from "./shard_rows.ts";
+
+/** What a partition works on shards with. */
+export interface ShardWorkOptions {
+  readonly clock: Clock;
+  readonly rows: ShardRows;
+  readonly opened: Pick<OpenedEngine, "engine" | "core">;
+  readonly objects: Objects;
+  /** Of the worker. */
+  readonly seats: ShardSeats;
+  readonly onNotice: (message: string) => void;
+}
+
+const TURN_MS = 1_000;
+const CLEAN_TURNS = 10;
+const SEATS = 2;
+/** They end the engine too, or do not last: whoever opens the partition next continues the shard. */
+const PASSING: readonly string[] = ["closed", "interrupted", "store_failed", "disk_full"];
+
+/** How many shards a worker may still claim, whichever of its partitions does. */
+export class ShardSeats {
+  #free = SEATS;
+
+  /** All that are free. */
+  take(): number {
+    const taken = Math.max(0, this.#free);
+    this.#free -= taken;
+    return taken;
+  }
+
+  /** Below 0: those of shards that came with a partition. */
+  give(count: number): void {
+    this.#free += count;
+  }
+}
+
+interface ShardAtWork {
+  readonly shard: ClaimedShard;
+  run?: Run;
+  /** What was noted last. */
+  counts: string;
+}
+
+export class ShardWork {
+  readonly #options: ShardWorkOptions;
+  readonly #atWork = new Map<string, ShardAtWork>();
+  #turns = 0;
+  #timer: Timer | undefined;
+  #isStopped = false;
+
+  constructor(options: ShardWorkOptions) {
+    this.#options = options;
+  }
+
+  /** Begins with the shards that the partition has. */
+  start(): void {
+    void this.#turn();
+  }
+
+  /** Claims nothing more, and leaves its shards where they are. The engine waits for their runs. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    for (const { run } of this.#atWork.values()) run?.stop("closed");
+  }
+
+  async #turn(): Promise<void> {
+    try {
+      await this.#note();
+      await this.#take();
+      if (this.#turns % CLEAN_TURNS === 0) await this.#clean();
+    } catch (error) {
+      if (!this.#isStopped) this.#options.onNotice(`cannot look for shards: ${messageOf(error)}`);
+    }
+    this.#turns += 1;
+    if (!this.#isStopped)
+      this.#timer = this.#options.clock.timer(TURN_MS, () => void this.#turn(), { keepsAlive: false });
+  }
+
+  async #take(): Promise<void> {
+    const { rows, seats } = this.#options;
+    const free = seats.take();
+    let count = 0;
+    try {
+      count = free === 0 ? 0 : await rows.claim(free);
+    } finally {
+      seats.give(free - count);
+    }
+    const found = await rows.claimed().catch((error: unknown) => {
+      seats.give(count); // they are found in the next turn
+      throw error;
+    });
+    const fresh = found.filter((shard) => !this.#atWork.has(nameOf(shard)));
+    seats.give(count - fresh.length);
+    for (const shard of fresh) void this.#work(shard);
+  }
+
+  /** Never rejects. */
+  async #work(shard: ClaimedShard): Promise<void> {
+    const { rows, objects, seats, onNotice } = this.#options;
+    const name = nameOf(shard);
+    const atWork: ShardAtWork = { shard, counts: "" };
+    this.#atWork.set(name, atWork);
+    try {
+      const end = await this.#ended(atWork);
+      if (end === undefined) return;
+      await rows.end(shard, end);
+      if (end.state === "done") await removeShardInput(objects, shard);
+    } catch (error) {
+      if (!this.#isStopped) onNotice(`shard ${name}: ${messageOf(error)}`);
+    } finally {
+      this.#atWork.delete(name);
+      seats.give(1);
+    }
+  }
+
+  /** Undefined when it is left to the next owner. */
+  async #ended(atWork: ShardAtWork): Promise<ShardEnd | undefined> {
+    const { shard } = atWork;
+    const output = this.#outputOf(shard);
+    try {
+      const run = await this.#run(shard, output);
+      if (run === undefined) return undefined;
+      atWork.run = run;
+      const summary = await run.finished;
+      if (summary.status === "stopped" || summary.status === "detached") return undefined;
+      const { billed_usd, ambiguous_usd } = summary.cost;
+      const state = summary.status === "completed" ? "done" : "held";
+      const spentNano = nanoOf(billed_usd) + nanoOf(ambiguous_usd);
+      return { state, output, counts: JSON.stringify(summary satisfies Summary), spentNano };
+    } catch (error) {
+      if (this.#isStopped || (error instanceof PerigeeError && PASSING.includes(error.code))) throw error;
+      const code = error instanceof PerigeeError ? error.code : "internal_error";
+      const counts = JSON.stringify({ error: { code, message: messageOf(error) } });
+      const { billedUsd = 0, ambiguousUsd = 0 } = atWork.run?.look() ?? {};
+      return { state: "failed", output: "", counts, spentNano: nanoOf(billedUsd) + nanoOf(ambiguousUsd) };
+    }
+  }
+
+  /** Undefined when the partition closes meanwhile. */
+  async #run(shard: ClaimedShard, out: string): Promise<Run | undefined> {
+    const { rows, objects, opened } = this.#options;
+    const share = shard.isCapped ? await rows.share(shard) : undefined;
+    if (this.#isStopped) return undefined;
+    const given = JSON.parse(shard.options) as EngineRunOptions; // as its client checked it
+    return opened.engine.run(readShard(objects, shard), {
+      ...given,
+      ...{ id: nameOf(shard), out },
+      ...(share === undefined ? {} : { maxCostUsd: usdOfNano(share) }),
+      accepted: { wallMs: shard.acceptedWallMs, bootId: undefined, sinceBootMs: 0 },
+    });
+  }
+
+  async #note(): Promise<void> {
+    for (const atWork of [...this.#atWork.values()]) {
+      if (atWork.run === undefined) continue;
+      const { lanes: _lanes, held: _held, ...progress } = atWork.run.look();
+      const counts = JSON.stringify(progress);
+      if (counts === atWork.counts) continue;
+      atWork.counts = counts;
+      await this.#options.rows.note(atWork.shard, counts);
+    }
+  }
+
+  async #clean(): Promise<void> {
+    const { rows, objects, opened } = this.#options;
+    const { store, disk } = opened.core.storage;
+    for (const shard of await rows.unneeded()) {
+      if (this.#isStopped) return;
+      const task = await store.taskByName(`id:${nameOf(shard)}`);
+      if (task !== undefined) await opened.engine.forget(task.id);
+      await disk.remove(this.#outputOf(shard));
+      await removeShardInput(objects, shard);
+      await rows.forget(shard);
+    }
+  }
+
+  #outputOf({ run, index }: ShardId): string {
+    return `${this.#options.opened.core.storage.dataDir}/shards/${run}/${index}.jsonl`;
+  }
+}
+
+function nameOf({ run, index }: ShardId): string {
+  return `shard:${run}:${index}`;
+}

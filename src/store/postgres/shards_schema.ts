@@ -1,0 +1,43 @@
+/**
+ * The tables of large work that is spread over a fleet: runs, and their shards, each a range of lines of the input.
+ *
+ *   shard:  waiting -> claimed -> done | failed
+ *                             -> held -> waiting     (nothing of it can go on; released by its client, and claimed again by the same partition)
+ *   run:    open -> taken                            (its client has all answers: they are removed)
+ *
+ * Amounts are nano-USD. `aside_nano` of a run is what its shards have spent and what is set aside for those at work; a shard has a `share_nano`
+ * only while it is at work. `unshared_lines` are those of shards that still get a share.
+ */
+export const SHARDS_SCHEMA = `
+  CREATE TABLE perigee_runs (
+    id text PRIMARY KEY,
+    project text NOT NULL DEFAULT '',
+    name text NOT NULL,
+    options text NOT NULL,
+    input text NOT NULL,
+    state text NOT NULL DEFAULT 'open',
+    cap_nano bigint,
+    aside_nano bigint NOT NULL DEFAULT 0,
+    unshared_lines bigint NOT NULL,
+    last_share_nano bigint NOT NULL DEFAULT 0,
+    created timestamptz NOT NULL DEFAULT clock_timestamp()
+  );
+  CREATE TABLE perigee_shards (
+    run text NOT NULL,
+    index integer NOT NULL,
+    first_line bigint NOT NULL,
+    lines integer NOT NULL,
+    pieces integer NOT NULL,
+    latest_start_ms bigint,
+    state text NOT NULL DEFAULT 'waiting',
+    part integer,
+    output text NOT NULL DEFAULT '',
+    counts text NOT NULL DEFAULT '',
+    share_nano bigint,
+    spent_nano bigint NOT NULL DEFAULT 0,
+    attempts integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, index)
+  );
+  CREATE INDEX perigee_shards_waiting ON perigee_shards (latest_start_ms, run, index) WHERE state = 'waiting';
+  CREATE INDEX perigee_shards_of_part ON perigee_shards (part, state) WHERE part IS NOT NULL;
+`;

@@ -1,0 +1,130 @@
+/**
+ * A file over three workers on one PostgreSQL: a worker and the client are killed on the way, and the same command takes the answers.
+ */
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import { describeCounterpart } from "../counterpart.ts";
+import { POSTGRES, PostgresServer } from "../postgres_server.ts";
+import { FleetWorld } from "./fleet_world.ts";
+
+const LINES = 6_000;
+const IN_FLIGHT = 8;
+
+let postgres: PostgresServer;
+let world: FleetWorld;
+
+const lineOf = (item: number, model = "local:small"): string =>
+  JSON.stringify({
+    key: `k${item}`,
+    request: { model, contents: [{ parts: [{ text: `[[${item}]]` }] }] },
+  });
+
+interface OutputLine {
+  readonly key: string | null;
+  readonly line?: number;
+  readonly output: { readonly text: string } | null;
+}
+
+function outputOf(name: string): readonly OutputLine[] {
+  const lines = readFileSync(world.path(name), "utf8").trimEnd().split("\n");
+  return lines.map((line) => JSON.parse(line) as OutputLine);
+}
+
+describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
+  beforeAll(async () => {
+    postgres = await PostgresServer.start();
+    world = await FleetWorld.open(await postgres.freshUrl());
+    await Promise.all(["w1", "w2", "w3"].map((name) => world.start(name)));
+    await world.settled();
+  }, 120_000);
+  afterAll(async () => {
+    await world?.close();
+    await postgres?.remove();
+  });
+
+  it("has one line for each key after a worker and the client were killed", {
+    timeout: 300_000,
+  }, async () => {
+    world.answerMs = 10;
+    const broken = 4_500; // in a later shard: errors name the line of the file
+    const lines = Array.from({ length: LINES }, (_, item) => (item === broken - 1 ? "{" : lineOf(item)));
+    writeFileSync(world.path("in.jsonl"), `${lines.join("\n")}\n`);
+    const first = world.run("in.jsonl", "out.jsonl");
+    await world.until(async () => world.asked.size >= 1_000, 60_000);
+    const [row] = await world.rows<{ readonly owner: string }>(
+      "SELECT owner FROM perigee_partitions p JOIN perigee_shards s ON s.part = p.part WHERE s.state = 'claimed' LIMIT 1",
+    );
+    const killed = world.workers.find(({ name }) => row?.owner.startsWith(`${name}/`) === true);
+    expect(killed).toBeDefined();
+    killed?.child.kill("SIGKILL");
+    await world.until(async () => world.asked.size >= 2_500, 60_000);
+    first.child.kill("SIGKILL");
+    await once(first.child, "exit");
+    const { code, stdout, stderr } = await world.run("in.jsonl", "out.jsonl").ended;
+    expect(code, stderr).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: "completed",
+      items: LINES,
+      counts: { completed: LINES - 1 },
+    });
+    const answers = outputOf("out.jsonl");
+    const texts = new Map(answers.map(({ key, output }) => [key, output?.text]));
+    expect([answers.length, texts.size]).toEqual([LINES, LINES]);
+    expect(answers.filter(({ key }) => key === null)).toMatchObject([{ line: broken }]);
+    expect(lines.flatMap((_, item) => (texts.get(`k${item}`) === `answer ${item}` ? [] : [item]))).toEqual([
+      broken - 1,
+    ]);
+    expect(world.requests).toBeLessThanOrEqual(LINES - 1 + IN_FLIGHT);
+    const again = await world.run("in.jsonl", "out.jsonl").ended;
+    expect([again.code, JSON.parse(again.stdout).requests_sent]).toEqual([3, 0]);
+    await world.until(async () => (await world.rows("SELECT FROM perigee_runs")).length === 0);
+    expect(await world.rows("SELECT FROM perigee_files WHERE path LIKE 'shards/%'")).toEqual([]);
+  });
+
+  it("is stopped by a cap before it is exceeded, and a higher one continues it", {
+    timeout: 120_000,
+  }, async () => {
+    world.answerMs = 0;
+    const before = world.requests;
+    const items = Array.from({ length: 2_500 }, (_, item) => 10_000 + item);
+    writeFileSync(
+      world.path("capped.jsonl"),
+      items.map((item) => `${lineOf(item, "local:priced")}\n`).join(""),
+    );
+    const capped = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "0.012"]).ended;
+    const { status, counts, cost } = JSON.parse(capped.stdout) as Summary;
+    expect([capped.code, status], capped.stderr).toEqual([3, "paused"]);
+    expect(counts.completed).toBe(world.requests - before);
+    expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
+    expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);
+    // Each first part is below what one item may cost, 0.0041: what is left at the end, too, halved.
+    expect(cost.billed_usd).toBeGreaterThan(0.012 - 2 * 0.0042);
+    const other = await world.run("capped.jsonl", "capped.out.jsonl", ["--model", "local:small"]).ended;
+    expect(other).toMatchObject({ code: 2, stdout: expect.stringContaining("conflict") });
+    const rest = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "1"]).ended;
+    expect(rest.code, rest.stderr).toBe(0);
+    expect(new Set(outputOf("capped.out.jsonl").map(({ key }) => key)).size).toBe(items.length);
+    expect(world.requests - before).toBe(items.length);
+  });
+
+  it("is refused before anything is sent for two lines of one key, and for what only one machine does", async () => {
+    const before = world.requests;
+    writeFileSync(world.path("twice.jsonl"), `${lineOf(1)}\n${lineOf(1)}\n`);
+    const twice = await world.run("twice.jsonl", "twice.out.jsonl").ended;
+    expect([twice.code, twice.stderr]).toEqual([
+      74,
+      expect.stringContaining("lines 1 and 2 have the same key"),
+    ]);
+    const piloted = await world.run("twice.jsonl", "twice.out.jsonl", ["--pilot", "1"]).ended;
+    expect([piloted.code, piloted.stderr]).toEqual([
+      2,
+      expect.stringContaining("--pilot does not work with --store"),
+    ]);
+    expect([world.requests, await world.rows("SELECT FROM perigee_runs WHERE state = 'open'")]).toEqual([
+      before,
+      [],
+    ]);
+  });
+});

@@ -210,7 +210,6 @@ describe("the entry points", () => {
       "openFleetWorker",
       "openObjects",
       "openPartitionDisk",
-      "openPartitionReader",
       "openPostgresStore",
       "sweepObjects",
     ]);
@@ -223,8 +222,6 @@ describe("the entry points", () => {
       "ObjectsPlace",
       "PartitionDisk",
       "PartitionDiskOptions",
-      "PartitionReader",
-      "PartitionReaderOptions",
       "PostgresStoreOptions",
       "SpacedStore",
       "SweepOptions",

@@ -12,11 +12,6 @@ export {
   type PartitionDisk,
   type PartitionDiskOptions,
 } from "../store/objects/partition_disk.ts";
-export {
-  openPartitionReader,
-  type PartitionReader,
-  type PartitionReaderOptions,
-} from "../store/objects/partition_reader.ts";
 export { type SweepOptions, sweepObjects } from "../store/objects/sweep.ts";
 export { openPostgresStore, type PostgresStoreOptions } from "../store/postgres/postgres.ts";
 export type { FilesStore, SpacedStore } from "../store/threaded_store.ts";

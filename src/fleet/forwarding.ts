@@ -110,16 +110,12 @@ export class Forwarding {
 
   #begin({ request, body }: RoutedRequest, { address, part }: ForwardTarget): ClientRequest {
     const { method = "GET", url = "/", rawHeaders, headers } = request;
-    const passed = passedHeaders(rawHeaders, headers.connection);
+    const came = passedHeaders(rawHeaders, headers.connection);
+    const passed = body === undefined ? came : withoutFraming(came);
     passed.push(SECRET_HEADER, this.#secret, PART_HEADER, String(part));
-    const isStreamed = body === undefined;
-    if (isStreamed) passed.push("expect", "100-continue");
-    else if (
-      WITH_BODY.has(method) &&
-      headers["content-length"] === undefined &&
-      headers["transfer-encoding"] === undefined
-    )
-      passed.push("content-length", "0");
+    if (body === undefined) passed.push("expect", "100-continue");
+    else if (body.byteLength > 0 || WITH_BODY.has(method))
+      passed.push("content-length", String(body.byteLength));
     const { hostname, port } = new URL(address);
     const upstream = send({
       ...{ host: hostname.replace(/^\[|\]$/g, ""), port, method, path: url, agent: this.#agent },
@@ -156,9 +152,17 @@ function leaveUpload(request: IncomingMessage, upstream: ClientRequest): void {
 
 /** Node codes the answer again, for the version of HTTP that the client speaks. */
 function withoutCoding(raw: readonly string[]): string[] {
+  return without(raw, (name) => name === "transfer-encoding");
+}
+
+/** A body that is in memory is sent with its own length. */
+function withoutFraming(raw: readonly string[]): string[] {
+  return without(raw, (name) => name === "transfer-encoding" || name === "content-length");
+}
+
+function without(raw: readonly string[], isDropped: (name: string) => boolean): string[] {
   const kept: string[] = [];
   for (let at = 0; at < raw.length; at += 2)
-    if ((raw[at] as string).toLowerCase() !== "transfer-encoding")
-      kept.push(raw[at] as string, raw[at + 1] as string);
+    if (!isDropped((raw[at] as string).toLowerCase())) kept.push(raw[at] as string, raw[at + 1] as string);
   return kept;
 }

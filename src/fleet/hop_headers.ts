@@ -25,6 +25,15 @@ const OF_ONE_HOP = new Set([
 ]);
 const OF_WORKERS = new Set([SECRET_HEADER, PART_HEADER, ELSEWHERE_HEADER]);
 const FORWARDED = "x-forwarded-for";
+/** Meant for the service: a `Connection` that names them does not remove them. Without a length, a body would be read as a request. */
+const OF_ALL_HOPS = new Set([
+  "host",
+  "authorization",
+  "content-length",
+  "transfer-encoding",
+  "idempotency-key",
+  FORWARDED,
+]);
 
 /** Names and values in turn, as `rawHeaders`, of what the next hop is sent. */
 export function passedHeaders(raw: readonly string[], connection: string | undefined): string[] {
@@ -37,7 +46,7 @@ export function passedHeaders(raw: readonly string[], connection: string | undef
   const passed: string[] = [];
   for (let at = 0; at < raw.length; at += 2) {
     const name = (raw[at] as string).toLowerCase();
-    if (!OF_ONE_HOP.has(name) && !OF_WORKERS.has(name) && !named.has(name))
+    if (!OF_ONE_HOP.has(name) && !OF_WORKERS.has(name) && (!named.has(name) || OF_ALL_HOPS.has(name)))
       passed.push(raw[at] as string, raw[at + 1] as string);
   }
   return passed;

@@ -32,6 +32,7 @@ export interface PortAddress {
 const DRAIN_MS = 3_000;
 /** Longer than workers keep idle connections: none of them sends a request on one that closes. */
 const PRIVATE_IDLE_MS = 120_000;
+const PRIVATE_HEADERS_MS = 10_000;
 /** Headers that workers add. */
 const ADDED_BYTES_MAX = 2 * 1024;
 const ELSEWHERE = plain(421, "elsewhere", "this worker does not have the partition");
@@ -73,6 +74,7 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
     requireHostHeader: false,
     maxHeaderSize: HEADER_BYTES_MAX + ADDED_BYTES_MAX,
     requestTimeout: 0,
+    headersTimeout: PRIVATE_HEADERS_MS,
     keepAliveTimeout: PRIVATE_IDLE_MS,
   });
   const secret = Buffer.from(options.secret);

@@ -8,10 +8,15 @@
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 
 const HOMES_MAX = 100_000;
+/** The form of a project's name; links may claim anything. */
+const PROJECT = /^[a-z0-9][a-z0-9-]{0,62}$/;
+/** Names that are looked for at a time: beyond it a link is not found. */
+const LOOKS_MAX = 64;
 
 export class ProjectHomes {
   readonly #query: PgQuery;
   readonly #known = new Map<string, number>();
+  #looks = 0;
 
   constructor(query: PgQuery) {
     this.#query = query;
@@ -24,7 +29,7 @@ export class ProjectHomes {
 
   /** Of a project whose key was accepted: gives it a home if it has none. Undefined while no partition has a living worker. */
   async assigned(project: string): Promise<number | undefined> {
-    const found = await this.found(project);
+    const found = await this.#found(project);
     if (found !== undefined) return found;
     await this.#query(
       `INSERT INTO perigee_projects (project, part)
@@ -35,11 +40,22 @@ export class ProjectHomes {
        ON CONFLICT DO NOTHING`,
       project,
     );
-    return this.found(project);
+    return this.#found(project);
   }
 
-  /** Of any text: never gives a home. */
-  async found(project: string): Promise<number | undefined> {
+  /** Of what a link claims, by anybody: never gives a home, and keeps no more than a few statements waiting. */
+  async claimed(text: string): Promise<number | undefined> {
+    const known = this.#known.get(text);
+    if (known !== undefined || !PROJECT.test(text) || this.#looks >= LOOKS_MAX) return known;
+    this.#looks += 1;
+    try {
+      return await this.#found(text);
+    } finally {
+      this.#looks -= 1;
+    }
+  }
+
+  async #found(project: string): Promise<number | undefined> {
     const known = this.#known.get(project);
     if (known !== undefined) return known;
     const { rows } = await this.#query("SELECT part FROM perigee_projects WHERE project = $1", project);

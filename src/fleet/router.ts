@@ -4,8 +4,8 @@
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
  *         -> waits               (nobody owns it, or its owner refuses connections: tried again for 10 s, then 503)
- *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs with an `Idempotency-Key`
- *                                are sent again instead)
+ *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
+ *                                the service reads are sent again instead)
  *
  * A request without a valid key is answered by a service of this process, or of any worker; a signed link by its project's.
  */
@@ -37,9 +37,9 @@ export interface RouterOptions {
   readonly access: FleetAccess;
   readonly forwarding: Forwarding;
   readonly local: LocalServices;
-  /** Believe the last hop's `X-Forwarded-For`. */
   /** Answers `GET /metrics`. */
   readonly metrics: Handler;
+  /** Believe the last hop's `X-Forwarded-For`. */
   readonly isBehindProxy: boolean;
 }
 
@@ -48,6 +48,11 @@ const WAIT_MS = 10_000;
 const RETRY_AFTER_SECONDS = 5;
 /** A body up to this size is kept so that its request can be sent again. */
 const REPLAYED_BYTES_MAX = 1024 * 1024;
+/** All bodies that are kept; beyond it they are streamed. */
+const KEPT_BYTES_MAX = 64 * 1024 * 1024;
+/** Where the service answers a POST with an `Idempotency-Key` once. */
+const KEYED =
+  /^\/(v0\/infer\/?|v1\/(chat\/completions|completions|embeddings|responses|batches)|v1\/(satellites|clusters)\/.*)$/;
 const LINK = /^\/v0\/files\/link\/([^/?]+)/;
 const NO_OWNER = plain(
   503,
@@ -68,6 +73,8 @@ interface Journey {
   readonly deadlineMs: number;
   /** Undefined until it is needed, and for one that is streamed. */
   body: Uint8Array | undefined;
+  /** Its key is one of a project: only of those a body is kept, for as long as the journey takes. */
+  isKnown: boolean;
 }
 
 /** Which partition answers; undefined while none can. */
@@ -75,6 +82,7 @@ type Place = () => Promise<number | undefined>;
 
 export class FleetRouter {
   readonly #options: RouterOptions;
+  #keptBytes = 0;
 
   constructor(options: RouterOptions) {
     this.#options = options;
@@ -85,10 +93,14 @@ export class FleetRouter {
     if (this.#isOwn(request, response)) return;
     noteClient(request, this.#options.isBehindProxy);
     const journey: Journey = {
-      ...{ request, response, body: hasBody(request) ? undefined : NO_BYTES },
+      ...{ request, response, isKnown: false, body: hasBody(request) ? undefined : NO_BYTES },
       deadlineMs: this.#options.clock.nowMs() + WAIT_MS,
     };
-    this.#route(journey).catch(() => refuse(response, NO_OWNER));
+    this.#route(journey)
+      .catch(() => refuse(response, NO_OWNER))
+      .finally(() => {
+        this.#keptBytes -= journey.body?.byteLength ?? 0;
+      });
   };
 
   /** What is answered for this process alone: whether it lives, whether it is ready, and metrics, which are for callers on this machine. */
@@ -111,17 +123,19 @@ export class FleetRouter {
   }
 
   async #route(journey: Journey): Promise<void> {
-    const place = await this.#within(journey, this.#placeOf(journey.request));
+    const place = await this.#within(journey, this.#placeOf(journey));
     if (place !== undefined) await this.#answer(journey, place);
     else refuse(journey.response, NO_OWNER);
   }
 
-  async #placeOf(request: IncomingMessage): Promise<Place> {
+  async #placeOf(journey: Journey): Promise<Place> {
     const { access, homes } = this.#options;
+    const { request } = journey;
     const project = await access.projectOf(request.headers.authorization);
+    journey.isKnown = project !== undefined;
     if (project !== undefined) return async () => homes.known(project) ?? (await homes.assigned(project));
     const linked = projectOfLink(request);
-    const home = linked === undefined ? undefined : await homes.found(linked);
+    const home = linked === undefined ? undefined : await homes.claimed(linked);
     return async () => home ?? this.#anyPart();
   }
 
@@ -152,11 +166,19 @@ export class FleetRouter {
     const owner = directory.ownerOf(part);
     if (owner === undefined) return false;
     const { request, response } = journey;
-    if (journey.body === undefined && isSmall(request)) journey.body = await readAll(request);
+    if (journey.body === undefined && this.#keeps(journey)) {
+      const body = await readAll(request);
+      journey.body = body;
+      this.#keptBytes += body.byteLength;
+    }
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     const result = await forwarding.forward(journey, target);
     if (result === "lost" && !mayRepeat(journey)) refuse(response, BROKEN_OFF);
     return result === "done" || (result === "lost" && !mayRepeat(journey));
+  }
+
+  #keeps({ request, isKnown }: Journey): boolean {
+    return isKnown && isSmall(request) && this.#keptBytes < KEPT_BYTES_MAX;
   }
 
   /** Undefined when it takes longer than the request may wait. */
@@ -211,9 +233,12 @@ function isSmall({ headers }: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? Number.NaN) <= REPLAYED_BYTES_MAX;
 }
 
-function mayRepeat({ request: { method, headers }, body }: Journey): boolean {
+function mayRepeat({ request, body }: Journey): boolean {
+  const { method, headers } = request;
   if (method === "GET" || method === "HEAD") return body !== undefined;
-  return method === "POST" && headers["idempotency-key"] !== undefined && body !== undefined;
+  const isKeyed =
+    method === "POST" && headers["idempotency-key"] !== undefined && KEYED.test(pathOf(request));
+  return isKeyed && body !== undefined;
 }
 
 async function readAll(request: IncomingMessage): Promise<Uint8Array> {

@@ -115,7 +115,7 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
     const found = await Promise.all(["a", "b", "a", "c", "d"].map((project) => homes.assigned(project)));
     expect(found).toEqual([1, 2, 1, 1, 2]);
     expect(await others.assigned("d")).toBe(2);
-    expect([await others.found("never seen"), others.known("d")]).toEqual([undefined, 2]);
+    expect([await others.claimed("never-seen"), others.known("d")]).toEqual([undefined, 2]);
   });
 
   it("give two workers that make partitions at once different ones, and no worker those of other programs", async () => {

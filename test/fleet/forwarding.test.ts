@@ -95,6 +95,48 @@ describe("a request that goes to another worker", () => {
     ]);
   });
 
+  it.each(["GET", "DELETE", "OPTIONS", "POST"])(
+    "with a body and %s is one request at the worker, whatever its Connection names",
+    async (method) => {
+      const smuggled = "DELETE /v0/files/of-others HTTP/1.1\r\nX-Swallow: ";
+      for (const isSmall of [true, false])
+        for (const named of [
+          "content-length",
+          "transfer-encoding, content-length",
+          "x-forwarded-for, host",
+        ]) {
+          const seen: string[] = [];
+          const { address } = await listening((incoming, response) => {
+            if (incoming.headers.expect !== undefined) response.writeContinue();
+            const chunks: Buffer[] = [];
+            incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+            incoming.on("end", () => {
+              const client = String(incoming.headers["x-forwarded-for"]);
+              seen.push(`${incoming.method} ${incoming.url} ${client} ${Buffer.concat(chunks).toString()}`);
+              response.end("answered");
+            });
+          });
+          const route = await routed(address, isSmall);
+          const ask = async (path: string, body: string): Promise<number | undefined> => {
+            const { port } = new URL(route.address);
+            const headers = {
+              connection: named,
+              "content-length": body.length,
+              "x-forwarded-for": "192.0.2.1",
+            };
+            const sent = request({ host: "127.0.0.1", port, method, path, headers, agent: false });
+            sent.end(body);
+            const [answer] = (await once(sent, "response")) as [IncomingMessage];
+            answer.resume();
+            await once(answer, "end");
+            return answer.statusCode;
+          };
+          expect([await ask("/first", smuggled), await ask("/second", "own")]).toEqual([200, 200]);
+          expect(seen).toEqual([`${method} /first 192.0.2.1 ${smuggled}`, `${method} /second 192.0.2.1 own`]);
+        }
+    },
+  );
+
   it("streams a large body only when the worker has asked for it", async () => {
     let bytes = 0;
     const worker = await listening(async (incoming, response) => {

@@ -80,8 +80,8 @@ const answering =
   (text: string): Handler =>
   (_request, response) =>
     void response.end(text);
-const get = (url: string, init: RequestInit = {}) =>
-  fetch(`${url}/v0/infer/tasks`, { ...init, headers: { authorization: "Bearer acme", ...init.headers } });
+const get = (url: string, init: RequestInit = {}, path = "/v0/infer/tasks") =>
+  fetch(`${url}${path}`, { ...init, headers: { authorization: "Bearer acme", ...init.headers } });
 
 describe("a request", () => {
   it("is answered by the service of this process that has its project's partition", async () => {
@@ -129,7 +129,7 @@ describe("a request", () => {
     expect(await (await advanced(made.clock, waiting)).text()).toBe("adopted");
   });
 
-  it("is sent again when its worker broke off, if it only reads or has an Idempotency-Key", async () => {
+  it("is sent again when its worker broke off, if it only reads or has an Idempotency-Key that is read", async () => {
     let bodies: string[] = [];
     const worker = await listening(async (request, response) => {
       const chunks: Buffer[] = [];
@@ -142,9 +142,11 @@ describe("a request", () => {
     expect(await (await advanced(clock, get(url))).text()).toBe("again");
     bodies = [];
     const post = { method: "POST", body: "[]" };
-    const keyed = get(url, { ...post, headers: { "idempotency-key": "k" } });
-    expect(await (await advanced(clock, keyed)).text()).toBe("again");
+    const keyed = { ...post, headers: { "idempotency-key": "k" } };
+    expect(await (await advanced(clock, get(url, keyed, "/v0/infer/"))).text()).toBe("again");
     expect(bodies).toEqual(["[]", "[]"]);
+    bodies = [];
+    expect((await advanced(clock, get(url, keyed, "/v1/files"))).status).toBe(502); // which does not read the key
     bodies = [];
     const broken = await advanced(clock, get(url, post));
     expect([broken.status, await broken.json()]).toEqual([

@@ -115,12 +115,17 @@ function report(summary: Summary, given: FleetRunArguments, dataDir: string): vo
   if (summary.status !== "completed") {
     const left = leftText(summary.counts.submitted, summary.held);
     const why = summary.status === "paused" ? "held" : "the fleet works on";
-    const again = commandLine(process.argv.slice(2));
+    const again = commandLine(process.argv.slice(2).map(withoutPassword));
     process.stderr.write(
       `\n${holdsReport(summary.held, systemClock.wallMs())}left with ${left}: ${why}\nto continue: ${again}\n`,
     );
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** A command that is shown may be kept by whoever shows it. */
+function withoutPassword(word: string): string {
+  return word.replace(/(postgres(?:ql)?:\/\/[^:@/]*):.*@/, "$1@");
 }
 
 /** Throws `usage`. */

@@ -10,6 +10,7 @@ import type { Summary } from "../../engine/items/progress.ts";
 import { PerigeeError } from "../../errors.ts";
 
 const VERSION = 1;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface RunMark {
   readonly id: string;
@@ -34,6 +35,7 @@ export async function readMark(disk: Disk, path: string): Promise<RunMark | unde
     await file.read(bytes, 0);
     const { version, ...mark } = JSON.parse(Buffer.from(bytes).toString()) as RunMark & { version: number };
     if (version !== VERSION) throw new Error(`version ${version}`);
+    if (!UUID.test(mark.id)) throw new Error("its id is not one of a run"); // names of files are made of it
     return mark;
   } catch (cause) {
     throw new PerigeeError(

@@ -20,13 +20,13 @@ const slaMinutes = z
 const TOKENS_FAULT = "must be a whole number from 1";
 const outputTokens = z.number(TOKENS_FAULT).int(TOKENS_FAULT).min(1, TOKENS_FAULT);
 const MODEL_FAULT = 'must be "<provider>:<name>"';
-const SHOWN_CHARS_MAX = 64;
+/** What else was sent there, such as a prompt, is never shown. */
+const LOOKS_LIKE_MODEL = /^[\w./-]{1,64}$/;
 const modelName = z
   .string(MODEL_FAULT)
   .max(512)
   .refine((id) => parseModelId(id) !== undefined, {
-    error: ({ input }) =>
-      `${MODEL_FAULT}, got ${JSON.stringify(String(input).slice(0, SHOWN_CHARS_MAX))}${meantModel(input)}`,
+    error: ({ input }) => `${MODEL_FAULT}${LOOKS_LIKE_MODEL.test(String(input)) ? meantModel(input) : ""}`,
   })
   .describe("Model as <provider>:<name>.")
   .meta({ examples: ["echo:test"] });

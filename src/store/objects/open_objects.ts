@@ -31,7 +31,7 @@ export async function openObjects({
   }
   throw new PerigeeError(
     "usage",
-    `objects must be at s3://<bucket>/<prefix>, file:///<folder> or postgres://..., got ${protocol === "" ? JSON.stringify(url) : protocol}`,
+    `objects must be at s3://<bucket>/<prefix>, file:///<folder> or postgres://..., got ${JSON.stringify(url.split(":", 1)[0])}:...; in a password, "#", "/" and "?" are written as %23, %2F and %3F`,
   );
 }
 

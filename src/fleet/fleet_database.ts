@@ -1,7 +1,7 @@
 /**
  * The session of a worker's main thread: its heartbeat, the rows of the fleet, keys and the audit log. One statement after another.
  *
- *   connected -> away -> connected ...     (calls wait, and each is done again: it must be safe to repeat)
+ *   connected -> away -> connected ...     (calls wait, and the one under way is repeated: each statement must be safe to repeat)
  *             -> closed                    (every later call rejects with `closed`)
  *
  * The stores of its partitions have sessions of their own, in their threads.
@@ -22,7 +22,7 @@ export class FleetDatabase {
   readonly #url: string;
   readonly #clock: Clock;
   readonly #turns = new KeyedMutex();
-  /** None while the server is away. */
+  /** Undefined while the server is away. */
   #session: PgSession | undefined;
   readonly #closing = new AbortController();
 
@@ -49,7 +49,7 @@ export class FleetDatabase {
     }
   }
 
-  /** Waits while the server is away. Rejects with `closed`, or with what waiting does not mend. */
+  /** Waits while the server is away, and tries again every 250 ms. Rejects with `closed`, or with an error that waiting does not solve. */
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#turns.take(TURN, async () => {
       for (;;) {
@@ -67,14 +67,14 @@ export class FleetDatabase {
       }
     });
 
-  /** With which workers prove to one another what they are. */
+  /** The secret with which workers authenticate to one another. */
   async secret(): Promise<string> {
     const { rows } = await this.query("SELECT secret FROM perigee_fleet");
     const [{ secret }] = rows as [{ readonly secret: string }]; // there is one row
     return secret;
   }
 
-  /** At once: calls that wait reject. */
+  /** Ends the session at once: calls that wait reject with `closed`. */
   close(): void {
     this.#closing.abort(closed());
     this.#lose();
@@ -93,7 +93,7 @@ export class FleetDatabase {
   }
 }
 
-/** Once for a database. */
+/** Makes the secret of the fleet, where the database has none. */
 async function makeSecret({ query }: PgSession): Promise<void> {
   const secret = randomBytes(SECRET_BYTES).toString("base64url");
   await query("INSERT INTO perigee_fleet (secret) VALUES ($1) ON CONFLICT DO NOTHING", secret);

@@ -1,7 +1,8 @@
 /**
  * The last reading of the fleet: who has which partition, and who has died since.
  *
- *   no reading -> fresh -> stale    (none for as long as a lease lasts: what this worker owns may be another's by now)
+ *   no reading -> fresh -> stale    (no new reading for 6 s, a lease: another worker may own this one's partitions by now)
+ *                       -> fresh    (a new reading)
  */
 import type { Clock } from "../clock.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
@@ -26,17 +27,17 @@ export class FleetDirectory {
     this.#read = read;
   }
 
-  /** Whether the worker's own leases are its own: they have ended since the last reading, by its own clock. */
+  /** False once a lease may have ended since the last reading was begun, by this process's clock, or when the worker leaves. */
   get isFresh(): boolean {
     return !this.#isLeft && this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
   }
 
-  /** Until then; 0 when it has ended. */
+  /** Milliseconds until the lease may have ended; 0 afterwards. */
   get #leaseLeftMs(): number {
     return Math.max(0, Math.round(WORKER_LEASE_MS - (this.#clock.nowMs() - this.#readMs)));
   }
 
-  /** A reading that was begun at `readMs` of the clock. */
+  /** Takes a reading that was begun at `readMs` of the clock, and aborts `deathOf` for workers that are no longer in it. */
   take(reading: FleetReading, readMs: number): void {
     this.#readMs = readMs;
     this.#reading = reading;
@@ -53,12 +54,12 @@ export class FleetDirectory {
     }
   }
 
-  /** The worker leaves: it answers nothing by itself any more, and is not ready. */
+  /** The worker leaves: from now on it is not fresh. */
   leave(): void {
     this.#isLeft = true;
   }
 
-  /** Its living owner. */
+  /** The living worker that owns a partition; undefined without one. */
   ownerOf(part: number): WorkerRow | undefined {
     return this.#owners.get(part);
   }
@@ -82,14 +83,14 @@ export class FleetDirectory {
     };
   }
 
-  /** Aborts when the worker is found dead. */
+  /** Aborts when a reading no longer has the worker. */
   deathOf(id: string): AbortSignal {
     const known = this.#deaths.get(id) ?? new AbortController();
     this.#deaths.set(id, known);
     return known.signal;
   }
 
-  /** Resolves when there is a reading that was begun after this call, and not before 100 ms. Never rejects. */
+  /** Resolves after a new reading, 100 ms or more after the call that asked for it, or when that reading failed. Never rejects. */
   async renewed(): Promise<void> {
     this.#rereading ??= this.#again().finally(() => {
       this.#rereading = undefined;

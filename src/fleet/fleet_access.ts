@@ -1,6 +1,6 @@
 /**
- * Whose key a request has, in either form of the header. A key that is not known is looked up in the database first, so that one that was
- * made elsewhere is accepted at once.
+ * Finds the project of a request's key, in either form of the header. An unknown key is looked up in the database, so that a key that another
+ * process has just made is accepted at once.
  */
 import type { KeyVerifier } from "../service/http/key_verifier.ts";
 

@@ -1,7 +1,7 @@
 /**
  * The session of a worker's main thread: its heartbeat, the rows of the fleet, keys and the audit log. One statement after another.
  *
- *   connected -> away -> connected ...     (calls wait, and each is done again: it must be safe to repeat)
+ *   connected -> away -> connected ...     (calls wait, and the one under way is repeated: each statement must be safe to repeat)
  *             -> closed                    (every later call rejects with `closed`)
  *
  * The stores of its partitions have sessions of their own, in their threads.
@@ -10,9 +10,10 @@ import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { KeyedMutex } from "../keyed_mutex.ts";
+import { openDurableSession } from "../store/postgres/pg_connection.ts";
 import { pgFailure, pgFaultOf } from "../store/postgres/pg_failure.ts";
 import { migratePg } from "../store/postgres/pg_schema.ts";
-import { connectPg, type PgResult, type PgSession, type PgValue } from "../store/postgres/pg_session.ts";
+import type { PgResult, PgSession, PgValue } from "../store/postgres/pg_session.ts";
 
 const RETRY_MS = 250;
 const TURN = "session";
@@ -22,7 +23,7 @@ export class FleetDatabase {
   readonly #url: string;
   readonly #clock: Clock;
   readonly #turns = new KeyedMutex();
-  /** None while the server is away. */
+  /** Undefined while the server is away. */
   #session: PgSession | undefined;
   readonly #closing = new AbortController();
 
@@ -35,7 +36,7 @@ export class FleetDatabase {
   /** Makes or migrates the tables. Throws `usage`, `data_dir_newer`, or `store_failed` for a server that does not answer. */
   static async open(url: string, clock: Clock): Promise<FleetDatabase> {
     try {
-      const session = await connectPg(url);
+      const session = await openDurableSession(url);
       try {
         await migratePg(session);
         await makeSecret(session);
@@ -49,7 +50,7 @@ export class FleetDatabase {
     }
   }
 
-  /** Waits while the server is away. Rejects with `closed`, or with what waiting does not mend. */
+  /** Waits while the server is away, and tries again every 250 ms. Rejects with `closed`, or with an error that waiting does not solve. */
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#turns.take(TURN, async () => {
       for (;;) {
@@ -67,14 +68,14 @@ export class FleetDatabase {
       }
     });
 
-  /** With which workers prove to one another what they are. */
+  /** The secret with which workers authenticate to one another. */
   async secret(): Promise<string> {
     const { rows } = await this.query("SELECT secret FROM perigee_fleet");
     const [{ secret }] = rows as [{ readonly secret: string }]; // there is one row
     return secret;
   }
 
-  /** At once: calls that wait reject. */
+  /** Ends the session at once: calls that wait reject with `closed`. */
   close(): void {
     this.#closing.abort(closed());
     this.#lose();
@@ -82,7 +83,7 @@ export class FleetDatabase {
 
   async #connected(): Promise<PgSession> {
     if (this.#closing.signal.aborted) throw closed();
-    const session = await connectPg(this.#url);
+    const session = await openDurableSession(this.#url);
     this.#session = session;
     return session;
   }
@@ -93,7 +94,7 @@ export class FleetDatabase {
   }
 }
 
-/** Once for a database. */
+/** Makes the secret of the fleet, where the database has none. */
 async function makeSecret({ query }: PgSession): Promise<void> {
   const secret = randomBytes(SECRET_BYTES).toString("base64url");
   await query("INSERT INTO perigee_fleet (secret) VALUES ($1) ON CONFLICT DO NOTHING", secret);

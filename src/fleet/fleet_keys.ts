@@ -1,5 +1,5 @@
 /**
- * The keys of a fleet for the command line: made, listed and revoked while its workers run, and audited as they do it.
+ * The keys of a fleet for the command line, which makes, lists and revokes them while workers run. Each change is audited.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -8,7 +8,7 @@ import { PgAudit } from "../store/audit/pg_audit.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
 import { FleetDatabase } from "./fleet_database.ts";
 
-/** Keys, and where what was done with them is audited. */
+/** The keys of a fleet, and the audit log of what is done with them. */
 export interface OpenedFleetKeys {
   readonly keys: PgKeyStore;
   /** Durable when it resolves. */

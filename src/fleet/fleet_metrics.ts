@@ -1,6 +1,6 @@
 /**
- * Metrics of a worker: of the fleet as it sees it, then those of its partitions, each sample with the label `partition`. What is of the
- * process (`process_*`, `nodejs_*`) is there once, from the first partition.
+ * Metrics of a worker: those of the fleet as it sees it, then those of its partitions, each sample with the label `partition`. Metrics of the
+ * process (`process_*`, `nodejs_*`) appear once, from the first partition.
  *
  * Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
  */
@@ -23,18 +23,18 @@ export class FleetMetrics {
   readonly #parts = new Map<number, () => Promise<RenderedMetrics>>();
   readonly #draws = { granted: 0, nothing: 0, failed: 0 };
 
-  /** With a port of its own, the public one does not serve them. */
+  /** `hasPort`: metrics have a separate port, so the public one does not serve them. */
   constructor(state: () => FleetState, hasPort: boolean) {
     this.#state = state;
     this.#hasPort = hasPort;
   }
 
-  /** Of a partition that was opened. */
+  /** Adds the metrics of a partition that was opened. */
   add(part: number, render: () => Promise<RenderedMetrics>): void {
     this.#parts.set(part, render);
   }
 
-  /** It was closed. */
+  /** Removes those of a partition that was closed. */
   remove(part: number): void {
     this.#parts.delete(part);
   }
@@ -115,7 +115,7 @@ function family(
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }
 
-/** One text of those of all partitions: each family once, its samples one partition after another. */
+/** Merges the texts of all partitions: each family once, its samples one partition after another. */
 export function mergedMetrics(texts: ReadonlyMap<number, string>): string {
   const families = new Map<string, { comments: string; samples: string; readonly firstPart: number }>();
   for (const [part, text] of texts) {
@@ -133,7 +133,7 @@ export function mergedMetrics(texts: ReadonlyMap<number, string>): string {
   return [...families.values()].map(({ comments, samples }) => comments + samples).join("");
 }
 
-/** A sample with one label more, its first. */
+/** A sample with `partition` as its first label. */
 function labelled(sample: string, part: number): string {
   const end = sample.search(/[{ ]/);
   const [name, label, rest] = [sample.slice(0, end), `partition="${part}"`, sample.slice(end)];

@@ -1,6 +1,6 @@
 /**
- * The fleet as its database has it, for an operator: workers, those that died in the last minute too, partitions, homes of projects, and
- * what limits have left.
+ * The fleet as its database has it, for an operator: workers, including those that died in the last minute, partitions, homes of projects, and
+ * shared limits.
  *
  * `charged` of a limit is what `perigee_limits` has charged of its last window: units that were spent in it, and blocks that workers hold.
  */
@@ -14,14 +14,14 @@ export interface ReportedPartition {
   readonly part: number;
   /** Undefined while no worker has it. */
   readonly leaseLeftMs: number | undefined;
-  /** Projects that are at home in it. */
+  /** Projects that have their home in it. */
   readonly projects: number;
 }
 
 /** A worker that lives, or died less than a minute ago. */
 export interface ReportedWorker extends WorkerEntry {
   readonly state: "working" | "leaving" | "dead";
-  /** Below 0: since when it is dead. */
+  /** Milliseconds; below 0 for a dead worker: how long ago its lease ended. */
   readonly leaseLeftMs: number;
   readonly startedWallMs: number;
   readonly partitions: readonly ReportedPartition[];
@@ -31,7 +31,7 @@ export interface ReportedWorker extends WorkerEntry {
 export interface ReportedLimit {
   readonly quota: string;
   readonly charged: number;
-  /** Undefined where no worker has drawn from it lately. */
+  /** The lowest of the workers that drew in the last 1.5 s; undefined without any. */
   readonly limit: number | undefined;
 }
 
@@ -49,10 +49,10 @@ const DEAD_SHOWN_MS = 60_000;
 /** As long as a charge counts: a window and the guard of its slots (limits/shared/shared_window.ts). */
 const CHARGED_MS = 60_250;
 const SLOT_MS = 250;
-/** An ask tells the limit in force for so long. */
+/** How long the limit of an ask counts: three draws (limits/shared/shared_window.ts). */
 const ASK_MS = 1_500;
 
-/** Writes nothing. Throws `usage` (also for a database that is to be migrated first), `data_dir_newer`, `store_failed`. */
+/** Writes nothing. Throws `usage` (also for a database that must be migrated first), `data_dir_newer`, or `store_failed` for a server that does not answer. */
 export function readFleetReport(store: string): Promise<FleetReport> {
   return withSession(store, "cannot read the fleet", async (session) => {
     const versions = await pgSchemaVersions(session);

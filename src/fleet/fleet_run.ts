@@ -2,11 +2,11 @@
  * A file of lines over the fleet, as its client sees it.
  *
  *   keys checked -> input uploaded -> run and shards made -> answers appended as shards are done, in order -> over
- *                                                         -> paused     (what is left is held; the same call goes on)
- *                                                         -> stopped    (the client left: the fleet works on, the same call takes the answers)
+ *                                                         -> paused     (what is left is held; the same call continues)
+ *                                                         -> stopped    (the client left: the fleet continues, the same call takes the answers)
  *
- * Every step may be repeated, so after a kill of the client the same call goes on (`shards/run_mark.ts`). Two clients of one output write the same
- * bytes at the same places.
+ * Every step may be repeated, so after a kill of the client the same call continues (`shards/run_mark.ts`). Two clients with the same mark write the
+ * same bytes at the same places.
  */
 import { randomUUID } from "node:crypto";
 import { join, resolve } from "node:path";
@@ -32,18 +32,18 @@ import { TakenAnswers } from "./shards/taken_answers.ts";
 export interface FleetRunOptions {
   /** `postgres://...` */
   readonly store: string;
-  /** That of the workers; default: the database. */
+  /** The address of the workers' objects. Default: the database. */
   readonly objects?: string | undefined;
   /** A file of JSON lines. */
   readonly input: string;
   readonly out: string;
-  /** Where the client keeps how far it is. */
+  /** A folder where the client keeps its mark. */
   readonly dataDir: string;
-  /** Of the run of each shard: what JSON can hold. */
+  /** Options of the run of each shard; JSON must be able to hold them. */
   readonly terms: Omit<RunOptions, "signal" | "maxCostUsd">;
   readonly maxCostUsd?: number | undefined;
   readonly clock: Clock;
-  /** Leaves the run to the fleet. */
+  /** Aborting it ends the call with `stopped` and leaves the run to the fleet. */
   readonly signal: AbortSignal;
   readonly onProgress: (progress: Progress) => void;
 }
@@ -53,7 +53,7 @@ const MINUTE_MS = 60_000;
 
 /**
  * Resolves with the summary of all shards. Throws `duplicate_key`, `input_changed`, `output_changed`, `output_unwritable`, `conflict` for other
- * options than it began with, and what the run of a shard failed with.
+ * options than the run began with, `not_found` for a run that the store no longer has, and the error with which a shard failed.
  */
 export async function runOnFleet(options: FleetRunOptions): Promise<Summary> {
   const { clock, store } = options;
@@ -84,7 +84,7 @@ interface BegunRun {
   readonly startedMs: number;
 }
 
-/** The same pass over the input as that of a run on one machine; then the mark of an earlier call, or a new one. */
+/** Checks the input as a run on one machine does; then reads the mark of an earlier call, or writes a new one. */
 async function beginRun(options: FleetRunOptions, disk: Disk): Promise<BegunRun> {
   const { input, out, dataDir, clock } = options;
   const startedMs = clock.nowMs();
@@ -141,7 +141,7 @@ function refuseOther(mark: RunMark, { input, options, outBytes, out, name }: See
     );
 }
 
-/** Nothing where it was made before, but a cap that may be another one, and held shards that may go on. */
+/** Makes the run. Where an earlier call has made it, sets the cap and releases held shards instead. */
 async function makeRun(
   rows: RunRows,
   objects: Objects,
@@ -186,7 +186,7 @@ class ClientRun {
   readonly #place: ClientPlace;
   readonly #begun: BegunRun;
   #mark: RunMark;
-  /** Lines that had ended when held shards were released last. */
+  /** Items that had ended when held shards were last released. */
   #settledBefore = -1;
 
   constructor(options: FleetRunOptions, place: ClientPlace, begun: BegunRun) {

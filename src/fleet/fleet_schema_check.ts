@@ -1,5 +1,5 @@
 /**
- * The schema of a fleet's database, without entering the fleet: which it has, and the way to the newest.
+ * The schema of a fleet's database, without entering the fleet: reads its version, and migrates it to the newest.
  */
 import { PerigeeError } from "../errors.ts";
 import { pgFailure } from "../store/postgres/pg_failure.ts";
@@ -17,7 +17,7 @@ export function migrateFleet(store: string): Promise<PgSchemaVersions> {
   return withSession(store, "cannot migrate the database", migratePg);
 }
 
-/** One session for one reading. Throws `usage` for an address of another kind, else as `pgFailure` says. */
+/** Does `work` on a new session and ends it. Throws `usage` for an address of another kind, otherwise as `pgFailure` says. */
 export async function withSession<T>(
   store: string,
   doing: string,
@@ -36,7 +36,7 @@ export async function withSession<T>(
   }
 }
 
-/** Throws `usage` for a database that is to be migrated first. */
+/** Throws `usage` for a database that must be migrated first. */
 export function refuseOlder({ found, newest }: PgSchemaVersions): void {
   if (found === newest) return;
   const what = found === 0 ? "the database has no tables of perigee" : `the database has schema ${found}`;

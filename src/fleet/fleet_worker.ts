@@ -1,7 +1,7 @@
 /**
  * A worker of a fleet: a process that answers callers, owns partitions, or both.
  *
- *   entering (database, keys, ports) -> working -> leaving (partitions are given back) -> gone
+ *   entering (database, keys, ports) -> working -> leaving (releases its partitions) -> left
  *
  * Every second it renews its lease, reads the fleet, and does what `placement.ts` says.
  */
@@ -37,14 +37,14 @@ import { SharedMeasurer } from "./shared_measurer.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
 
-/** What is left to write waits so long for the database, which may be away. */
+/** How long the last writes wait for the database, which may be away. */
 const LAST_WORDS_MS = 1_000;
 
 /** A worker that runs. */
 export interface FleetWorker {
-  /** Where callers reach it; that of the other workers where it has no public port. */
+  /** Where callers reach it; the private address where it has no public port. */
   readonly url: string;
-  /** Gives its partitions back and leaves, within 10 s. May be called twice. */
+  /** Releases its partitions and leaves, within 10 s while the database answers. May be called twice. */
   close(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ interface Entering {
   readonly notice: (message: string) => void;
 }
 
-/** In this order: what is opened is closed in the opposite one. */
+/** Opens everything in this order; `closers` are called in the opposite one. Resolves with the worker's address. */
 async function enter(
   options: FleetWorkerOptions,
   { place, clock, database, notice }: Entering,
@@ -176,7 +176,7 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly shards: ShardPlace;
 }
 
-/** What shards are claimed and worked on with. */
+/** What the work on shards needs of the worker. */
 interface ShardPlace {
   readonly query: PgQuery;
   readonly seats: ShardSeats;
@@ -243,7 +243,7 @@ async function openPartition(
 
 type Outlets = { readonly [name in "log" | "onNotice"]: FleetWorkerOptions[name] | undefined };
 
-/** Where a partition says what it has to say: each line of its log begins with the worker and the partition. Notices are in the log. */
+/** The log or the notices of a partition: each line of its log begins with the worker and the partition, and contains the notices. */
 function said(
   { log, onNotice }: Outlets,
   worker: string,

@@ -1,13 +1,13 @@
 /**
- * One attempt to have a request answered by another worker, over its private address. Bodies and answers are streamed, both ends abort one
- * another.
+ * One attempt to have a request answered by another worker, over its private address. Bodies and answers are streamed. When either end breaks
+ * off, the other is broken off too.
  *
  *   connecting -> unsent    (refused, not reachable, or the worker does not have the partition: nothing was read there)
  *              -> sent -> answering -> done      (an answer that breaks off is broken off to the client, too)
  *                      -> lost                   (the connection broke, or the worker died, before an answer began)
  *
- * A small body is read before, so that the request can be sent again. A large one waits for the worker's `100 Continue`: until then
- * nothing of it was read.
+ * The router reads a small body in advance, so that the request can be sent again. A large one waits for the worker's `100 Continue`: until
+ * then nothing of it was read.
  *
  * Node's own client, not undici, whose one importer is the transport of attempts: headers pass through as they came.
  */
@@ -40,7 +40,7 @@ export interface ForwardTarget {
 export type Forwarded = "done" | "unsent" | "lost";
 
 const CONNECT_MS = 2_000;
-/** Below what the private port keeps idle connections for. */
+/** Shorter than the private port keeps idle connections (ports.ts). */
 const IDLE_MS = 30_000;
 const WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
 
@@ -128,7 +128,7 @@ export class Forwarding {
   }
 }
 
-/** The answer as it comes. An answer to a body that has not arrived ends the connection, as nobody reads the rest. */
+/** Passes on the answer as it arrives. An answer to a body that has not arrived ends the connection, because the rest is not read. */
 function relay(answer: IncomingMessage, { request, response }: RoutedRequest, done: () => void): void {
   const { statusCode = 502, statusMessage, rawHeaders, headers } = answer;
   const passed = withoutCoding(passedHeaders(rawHeaders, headers.connection));
@@ -150,7 +150,7 @@ function leaveUpload(request: IncomingMessage, upstream: ClientRequest): void {
   upstream.destroy();
 }
 
-/** Node codes the answer again, for the version of HTTP that the client speaks. */
+/** Without `transfer-encoding`: Node encodes the answer again, for the client's version of HTTP. */
 function withoutCoding(raw: readonly string[]): string[] {
   return without(raw, (name) => name === "transfer-encoding");
 }

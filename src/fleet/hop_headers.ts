@@ -1,17 +1,17 @@
 /**
- * Headers between a client, the router and the worker that answers: as they came, but for those of one connection (RFC 9110, 7.6.1)
+ * Headers between a client, the router and the worker that answers: passed on unchanged, except those of one connection (RFC 9110, 7.6.1)
  * and those that only workers may set.
  */
 import type { IncomingMessage } from "node:http";
 
-/** Proves a request to be a worker's. */
+/** The fleet's secret: proves that a worker sent the request. */
 export const SECRET_HEADER = "x-perigee-fleet";
-/** Which partition is meant. */
+/** The partition that is to answer. */
 export const PART_HEADER = "x-perigee-part";
 /** In an answer of a worker that does not have the partition: the request was not read. */
 export const ELSEWHERE_HEADER = "x-perigee-elsewhere";
 
-/** `expect` is answered by each hop for itself. `transfer-encoding` stays: Node sends a body as it says. */
+/** Each hop answers `expect` itself. `transfer-encoding` is passed on: Node sends the body accordingly. */
 const OF_ONE_HOP = new Set([
   "connection",
   "keep-alive",
@@ -35,7 +35,7 @@ const OF_ALL_HOPS = new Set([
   FORWARDED,
 ]);
 
-/** Names and values in turn, as `rawHeaders`, of what the next hop is sent. */
+/** The headers for the next hop: names and values in turn, as in `rawHeaders`. `connection`: the value of that header. */
 export function passedHeaders(raw: readonly string[], connection: string | undefined): string[] {
   const named = new Set(
     (connection ?? "")
@@ -53,8 +53,8 @@ export function passedHeaders(raw: readonly string[], connection: string | undef
 }
 
 /**
- * Sets a request's `X-Forwarded-For` to the address of its client alone, which the service then believes: the one that a trusted proxy
- * added last, or that of the connection.
+ * Sets a request's `X-Forwarded-For` to its client's address only, which the service then trusts: the address that a trusted proxy added
+ * last, or that of the connection.
  */
 export function noteClient(request: IncomingMessage, isBehindProxy: boolean): void {
   const given = request.headers[FORWARDED];
@@ -65,7 +65,7 @@ export function noteClient(request: IncomingMessage, isBehindProxy: boolean): vo
   request.rawHeaders.push("X-Forwarded-For", address);
 }
 
-/** Removes what only workers read, before the service sees the request. */
+/** Removes the headers that only workers read, before the service sees the request. */
 export function dropWorkerHeaders(request: IncomingMessage): void {
   dropHeaders(request, (name) => OF_WORKERS.has(name) || name === "expect");
 }

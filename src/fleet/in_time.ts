@@ -1,9 +1,9 @@
 /**
- * Work that is waited for only so long; it goes on all the same.
+ * Waits for work for a limited time. The work itself continues.
  */
 import type { Clock } from "../clock.ts";
 
-/** What it resolved with, or undefined when it takes longer. Rejects as the work does until then. */
+/** Resolves as the work does, or with undefined after `delayMs`. Rejects if the work rejects before that. */
 export async function inTime<T>(
   clock: Pick<Clock, "timer">,
   delayMs: number,

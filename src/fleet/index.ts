@@ -1,6 +1,6 @@
 /**
- * The entry point `perigee/fleet`: a store on PostgreSQL and the files that go with it, so that another process, on any machine, can go on with
- * the work, and workers, which are one service together. The server is loaded when the first worker is opened.
+ * The entry point `perigee/fleet`: a store on PostgreSQL and its files, so that another process on any machine can continue the work, and
+ * workers, which together are one service. The server is loaded when the first worker is opened.
  */
 import type { FleetWorker } from "./fleet_worker.ts";
 import type { FleetWorkerOptions } from "./worker_options.ts";

@@ -3,7 +3,7 @@
  *
  *   entered -> beating ... -> leaving (takes nothing, releases everything) -> left
  *
- * While the database is away no beat ends: nothing is taken, and after 6 s the directory is stale.
+ * While the database is away, no beat ends: the worker takes nothing, and after 6 s its directory is stale.
  */
 import type { Clock, Timer } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
@@ -36,7 +36,7 @@ export class Membership {
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
   #sweptMs = Number.NEGATIVE_INFINITY;
-  /** Until the next one: sooner when a lease is about to end, which is adopted at once then. */
+  /** Milliseconds until the next beat, 100 to 1,000: sooner when a lease is about to end, so that its partition is adopted at once. */
   #restMs = BEAT_MS;
 
   constructor(options: MembershipOptions) {
@@ -44,18 +44,18 @@ export class Membership {
     this.#idleSinceMs = options.clock.nowMs();
   }
 
-  /** Resolves when the worker is entered and has decided for the first time. Rejects when the database refuses. */
+  /** Resolves after the first beat. Rejects when the database refuses it. */
   async enter(): Promise<void> {
     await this.#beat();
     this.#later(this.#restMs);
   }
 
-  /** Decides anew at once: something has changed here. */
+  /** Beats at once: something has changed in this process. */
   soon(): void {
     if (!this.#isLeaving) this.#later(0);
   }
 
-  /** Gives everything back, then removes the worker's row. Never rejects. */
+  /** Releases all partitions, then removes the worker's row. Never rejects. */
   async leave(): Promise<void> {
     const { owned, rows, directory } = this.#options;
     this.#isLeaving = true;
@@ -66,7 +66,7 @@ export class Membership {
     await this.#inTime(rows.leave());
   }
 
-  /** So that the others know: nothing is given to who leaves. */
+  /** Tells the other workers, which then release nothing for this one. */
   async #said(): Promise<void> {
     await this.#inTime(this.#options.rows.beat(true));
   }

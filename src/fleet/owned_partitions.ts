@@ -1,13 +1,13 @@
 /**
  * The partitions of this process, each with a service of its own.
  *
- *   opening -> open -> closing -> gone
+ *   opening -> open -> closing -> released
  *           -> barred for 30 s     (it could not be opened; another worker may)
- *           -> gone                (another worker was faster)
+ *           -> released            (another worker was faster)
  *   open    -> closing             (it was taken over, or its store failed)
  *
- * A partition that closes gets no more requests; those under way have 3 s, its service 5 s more. Then its store is closed all the same, which
- * frees the partition: what was in flight counts as unanswered for its next owner.
+ * A partition that closes gets no new requests. Those under way have 3 s, then its service has 5 s to close. Then its store is closed in any case,
+ * in at most 5 s, which frees the partition: for its next owner, what was in flight is unanswered.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
@@ -31,7 +31,7 @@ export interface OwnedPartitionsOptions {
   /** Takes the partition and opens its service. Rejects with `data_dir_in_use` when another worker has it. */
   readonly open: (part: number) => Promise<OpenedPartition>;
   readonly onNotice: (message: string) => void;
-  /** Something is not as it was: the placement may be decided anew. */
+  /** Called when a partition was opened, released, or could not be opened. */
   readonly onChange: () => void;
 }
 
@@ -52,7 +52,7 @@ export class OwnedPartitions implements LocalServices {
   readonly #options: OwnedPartitionsOptions;
   /** The oldest first. */
   readonly #owned = new Map<number, OwnPartition>();
-  /** Until when a partition is not tried again. */
+  /** Times until which a partition is not tried again. */
   readonly #barredUntilMs = new Map<number, number>();
 
   constructor(options: OwnedPartitionsOptions) {
@@ -78,7 +78,7 @@ export class OwnedPartitions implements LocalServices {
     return owned?.state === "open" ? owned.handler : undefined;
   }
 
-  /** Takes a partition; resolves when it answers, or is given up. Never rejects. */
+  /** Takes a partition; resolves when it is open, or could not be opened. Never rejects. */
   take(part: number): Promise<void> {
     if (this.#owned.has(part)) return Promise.resolve();
     const responses = new Set<ServerResponse>();
@@ -91,7 +91,7 @@ export class OwnedPartitions implements LocalServices {
     return owned.done;
   }
 
-  /** Gives a partition back; resolves when another worker may take it. Never rejects. */
+  /** Releases a partition; resolves when another worker may take it. Never rejects. */
   release(part: number): Promise<void> {
     const owned = this.#owned.get(part);
     if (owned === undefined) return Promise.resolve();
@@ -102,7 +102,7 @@ export class OwnedPartitions implements LocalServices {
     return owned.state === "opening" ? owned.done.then(() => this.release(part)) : owned.done;
   }
 
-  /** Gives everything back. */
+  /** Releases all partitions. Never rejects. */
   async releaseAll(): Promise<void> {
     await Promise.all([...this.#owned.keys()].map((part) => this.release(part)));
   }
@@ -141,7 +141,7 @@ export class OwnedPartitions implements LocalServices {
     const opened = owned.opened as OpenedPartition; // it was open
     await inTime(clock, REQUESTS_MS, answered(owned.responses));
     const isClosed = (await inTime(clock, CLOSE_MS, settled(opened.service.close()))) === true;
-    await inTime(clock, CLOSE_MS, settled(opened.store.close())); // once more where the service has done it
+    await inTime(clock, CLOSE_MS, settled(opened.store.close())); // a second call where the service has closed it
     if (isClosed) await opened.closeFiles().catch(() => undefined);
     this.#owned.delete(part);
     onNotice(`partition ${part} is given back${isClosed ? "" : ", with requests in flight"}`);

@@ -1,7 +1,7 @@
 /**
- * Where the files of a partition are: inputs, outputs, uploads. Every process that may own the partition has them, behind the fence of its store.
+ * The files of a partition: inputs, outputs, uploads. Every owner of the partition has them; the fence of its store protects them from former owners.
  *
- *   open -> swept once a day (objects that nothing names, of owners who died) -> closed
+ *   open -> swept (10 minutes later, then once a day: objects that no segment names, of owners that died) -> closed
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { Disk } from "../disk.ts";
@@ -18,7 +18,7 @@ export interface PartitionFiles {
   readonly disk: Disk;
   /** Where its large files are, and the inputs of shards. */
   readonly objects: Objects;
-  /** After the service was closed. */
+  /** Call it after the service was closed. */
   close(): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export interface PartitionFilesOptions {
   readonly clock: Clock;
 }
 
-/** The first time after this, so that who just took a partition opens it first. */
+/** Not at once, so that a worker that has just taken a partition opens it first. */
 const FIRST_SWEEP_MS = 600_000;
 const SWEEP_MS = 86_400_000;
 
@@ -59,7 +59,7 @@ export async function openPartitionFiles(options: PartitionFilesOptions): Promis
   }
 }
 
-/** What fails is tried again the next day: objects that nothing names take space, and nothing else. Returns how to stop. */
+/** A sweep that fails is tried again the next day: orphans only take space. Returns a function that stops the sweeps. */
 function sweepDaily(clock: Clock, options: SweepOptions): () => void {
   const closing = new AbortController();
   let timer: Timer | undefined;
@@ -79,7 +79,7 @@ function sweepDaily(clock: Clock, options: SweepOptions): () => void {
   };
 }
 
-/** Below which a partition's files are, for its owners and its readers. */
+/** The root of a partition's files, the same for its owners and its readers. */
 export function partitionRoot(part: number): string {
   return `/perigee/${part}`;
 }

@@ -2,15 +2,16 @@
  * Quotas that the workers of a fleet draw from: a row each in the database, with the state of `limits/shared/shared_window.ts` as JSON.
  *
  *   away -> connected    (with the next draw)
- *        <- lost         (the draw rejects, and is asked again)
+ *        <- lost         (the draw rejects, and its caller repeats it)
  *
- * A draw is one transaction that holds its rows, in the order of their names. A session of its own, so that no draw waits for what else a
- * worker says. Its clock is the database's, read before the rows are held: what was spent was spent before.
+ * A draw is one transaction that locks its rows in the order of their names. It has a separate session, so that no draw waits for the worker's
+ * other statements. Its clock is the database's, read before the rows are locked: the spending that an ask reports was before that.
  */
 import { KeyedMutex } from "../keyed_mutex.ts";
 import type { LimitPool, PoolAsk } from "../limits/shared/limit_pool.ts";
 import { type BlockGrant, SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
-import { connectPg, type PgQuery, type PgSession } from "../store/postgres/pg_session.ts";
+import { openDurableSession } from "../store/postgres/pg_connection.ts";
+import type { PgQuery, PgSession } from "../store/postgres/pg_session.ts";
 
 const TURN = "session";
 
@@ -36,7 +37,7 @@ export class PgLimitPool implements LimitPool {
   draw(asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
     return this.#turns.take(TURN, async () => {
       try {
-        this.#session ??= await connectPg(this.#url);
+        this.#session ??= await openDurableSession(this.#url);
         if (this.#isClosed) throw new Error("the pool is closed");
         return await this.#drawn(this.#session.query, asks);
       } catch (error) {

@@ -12,7 +12,7 @@
 /** A worker that lives. */
 export interface LiveWorker {
   readonly id: string;
-  /** Owns partitions: it is not one that only routes, and it is not leaving. */
+  /** Whether it takes partitions: its role is not `api`, and it is not leaving. */
   readonly isTaker: boolean;
 }
 
@@ -37,11 +37,11 @@ export interface OwnState {
   readonly kept: readonly number[];
   /** Being released. */
   readonly closing: readonly number[];
-  /** Those that it failed to open a short time ago. */
+  /** Those that it could not open in the last 30 s. */
   readonly barred: ReadonlySet<number>;
-  /** For how long a free partition has been seen free. */
+  /** Milliseconds for which it has seen a partition free; 0 for one that is not. */
   readonly freeMs: (part: number) => number;
-  /** For how long it has had none. */
+  /** Milliseconds since it last had a partition. */
   readonly idleMs: number;
 }
 
@@ -50,12 +50,12 @@ export type PlacementStep =
   | { readonly kind: "make" }
   | { readonly kind: "release"; readonly part: number };
 
-/** How long each worker is waited for whose turn it is before the next one takes a free partition. */
+/** How long each worker has for its turn before the next one takes a free partition. */
 export const TURN_MS = 3_000;
 /** How long a worker without a partition waits for one that is released. */
 export const HANDOVER_MS = 30_000;
 
-/** What the worker does now; nothing most of the time. */
+/** What the worker does now; mostly nothing. */
 export function placementSteps(rows: FleetRows, own: OwnState): PlacementStep[] {
   if (own.isLeaving) return own.kept.map((part) => ({ kind: "release", part }));
   const free = rows.partitions
@@ -65,14 +65,14 @@ export function placementSteps(rows: FleetRows, own: OwnState): PlacementStep[] 
     .map(({ part }) => part)
     .toSorted((one, other) => one - other);
   const loads = loadsOf(rows, own);
-  if (!loads.has(own.id)) return []; // its own row is not there yet
+  if (!loads.has(own.id)) return []; // its own row is not in the reading yet
   const taken = taking(free, loads, own);
   if (taken.length > 0) return taken.map((part) => ({ kind: "take", part }));
   if (own.kept.length === 0) return makes(free, loads, own) ? [{ kind: "make" }] : [];
   return releasing(free.length, rows, own).map((part) => ({ kind: "release", part }));
 }
 
-/** How many partitions each worker has that takes some. */
+/** How many partitions each worker has, of those that take any. */
 function loadsOf({ workers, partitions }: FleetRows, own: OwnState): Map<string, number> {
   const loads = new Map(workers.filter(({ isTaker }) => isTaker).map(({ id }) => [id, 0]));
   for (const { owner } of partitions) {
@@ -94,7 +94,7 @@ function taking(free: readonly number[], before: ReadonlyMap<string, number>, ow
   });
 }
 
-/** Whether a worker without a partition makes one: none is free for it, and nobody has one to spare for it. */
+/** Whether a worker without a partition makes one: none is free for it, and no worker has one to release for it. */
 function makes(free: readonly number[], loads: ReadonlyMap<string, number>, own: OwnState): boolean {
   if (own.idleMs >= HANDOVER_MS) return true;
   const idle = [...loads]
@@ -106,7 +106,7 @@ function makes(free: readonly number[], loads: ReadonlyMap<string, number>, own:
   return idle.indexOf(own.id) >= usable + spare;
 }
 
-/** The youngest of those that it has, where workers have none and it is its turn to give. */
+/** The partitions that it took last, where other workers have none and it is its turn to release some. */
 function releasing(freeCount: number, rows: FleetRows, own: OwnState): readonly number[] {
   // As the others see it: with what it is releasing.
   const loads = loadsOf(rows, { ...own, kept: [...own.kept, ...own.closing] });

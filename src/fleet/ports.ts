@@ -1,8 +1,8 @@
 /**
  * The two ports of a worker: the public one for callers, and the private one for the other workers.
  *
- * The public port has the bounds of a service's own server. The private one answers who knows the fleet's secret, for partitions of this process;
- * for others it says `elsewhere`, before it reads a body.
+ * The public port has the limits of a service's server. The private one answers callers that know the fleet's secret, for partitions of this process.
+ * For other partitions it answers `elsewhere`, before it reads a body.
  */
 import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -17,9 +17,9 @@ import { type Handler, refuse } from "./router.ts";
 
 /** An open port. */
 export interface FleetPort {
-  /** Such as `http://127.0.0.1:8080`. */
+  /** Its URL, such as `http://127.0.0.1:8080`. */
   readonly address: string;
-  /** Takes no more connections, lets answers end for 3 s, and closes what is left. */
+  /** Accepts no more connections, waits up to 3 s for answers to end, and closes the rest. */
   close(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export interface PortAddress {
 }
 
 const DRAIN_MS = 3_000;
-/** Longer than workers keep idle connections: none of them sends a request on one that closes. */
+/** Longer than workers keep idle connections, so that none sends a request on a connection that is closing. */
 const PRIVATE_IDLE_MS = 120_000;
 const PRIVATE_HEADERS_MS = 10_000;
 /** Headers that workers add. */
@@ -64,7 +64,7 @@ export async function openPublicPort(
 export interface PrivatePortOptions extends PortAddress {
   readonly secret: string;
   readonly access: FleetAccess;
-  /** Undefined for a partition that it does not have now. */
+  /** Undefined for a partition that this worker does not have open. */
   readonly handlerOf: (part: number) => Handler | undefined;
 }
 
@@ -80,7 +80,7 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   const secret = Buffer.from(options.secret);
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!isSame(secret, request.headers[SECRET_HEADER])) return refuse(response, FORBIDDEN);
-    await options.access.projectOf(request.headers.authorization); // a key that was just made is known then
+    await options.access.projectOf(request.headers.authorization); // looks up a key that was just made
     const handler = options.handlerOf(Number(request.headers[PART_HEADER]));
     if (handler === undefined) {
       response.setHeader(ELSEWHERE_HEADER, "1");
@@ -91,7 +91,7 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
     handler(request, response);
   };
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    handle(request, response).catch(() => response.destroy()); // the database of the fleet was left: the worker ends
+    handle(request, response).catch(() => response.destroy()); // the worker has left the database of the fleet
   };
   server.on("request", answer);
   server.on("checkContinue", answer);

@@ -1,9 +1,9 @@
 /**
- * Where projects are at home: a project is in one partition for as long as that lives, so what was read once is kept.
+ * The homes of projects. A project never moves to another partition, so a home that was read is kept in memory.
  *
- *   unknown -> at home in the partition with the fewest projects, of those that a living worker has
+ *   unknown -> home assigned: the partition with the fewest projects, of those that a living worker owns
  *
- * Limit: 100,000 projects in memory; the one that was read first is forgotten first.
+ * Limit: 100,000 projects in memory; the one that was read first is removed first.
  */
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 
@@ -22,12 +22,12 @@ export class ProjectHomes {
     this.#query = query;
   }
 
-  /** What is in memory. */
+  /** The home of a project, from memory only. */
   known(project: string): number | undefined {
     return this.#known.get(project);
   }
 
-  /** Of a project whose key was accepted: gives it a home if it has none. Undefined while no partition has a living worker. */
+  /** The home of a project whose key was accepted; assigns one if it has none. Undefined while no living worker owns a partition. */
   async assigned(project: string): Promise<number | undefined> {
     const found = await this.#found(project);
     if (found !== undefined) return found;

@@ -1,13 +1,13 @@
 /**
- * The way of a request to the engine of its project: the partition that the project of its key is at home in.
+ * Routes each request to the partition in which the project of its key has its home.
  *
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
- *         -> waits               (nobody owns it, or its owner refuses connections: tried again for 10 s, then 503)
+ *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
  *                                the service reads are sent again instead)
  *
- * A request without a valid key is answered by a service of this process, or of any worker; a signed link by its project's.
+ * A request without a valid key is answered by a service of this process, or else of any worker; a signed link by the home of its project.
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -24,9 +24,9 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 
 /** What this process answers by itself. */
 export interface LocalServices {
-  /** Undefined for a partition that it does not own, or is about to give away. */
+  /** Undefined for a partition that it does not own, or is releasing. */
   handlerOf(part: number): Handler | undefined;
-  /** The partition that answers what belongs to no project. */
+  /** The partition that answers requests without a project; undefined while none is open. */
   readonly first: number | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface RouterOptions {
   readonly local: LocalServices;
   /** Answers `GET /metrics`. */
   readonly metrics: Handler;
-  /** Believe the last hop's `X-Forwarded-For`. */
+  /** Whether the last address in a request's `X-Forwarded-For` is trusted. */
   readonly isBehindProxy: boolean;
 }
 
@@ -103,7 +103,7 @@ export class FleetRouter {
       });
   };
 
-  /** What is answered for this process alone: whether it lives, whether it is ready, and metrics, which are for callers on this machine. */
+  /** Answers what concerns only this process, and returns whether it did: liveness, readiness while it is not ready, and metrics. */
   #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
     const { directory, local } = this.#options;
     const handler = local.first === undefined ? undefined : local.handlerOf(local.first);
@@ -212,7 +212,7 @@ function pathOf({ url = "/" }: IncomingMessage): string {
   return url.split("?", 1)[0] ?? "/";
 }
 
-/** What a link claims; its signature is checked where it is at home. */
+/** The project that a link claims, unchecked: the service of its home checks the signature. Undefined for another path. */
 function projectOfLink({ url = "/" }: IncomingMessage): string | undefined {
   const [, token = ""] = LINK.exec(url) ?? [];
   try {

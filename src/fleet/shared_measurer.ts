@@ -1,14 +1,14 @@
 /**
- * The threads that measure for all partitions of a worker: started with the first, so that the next one opens without waiting for threads, and
- * a worker with two partitions has no more of them.
+ * The threads that measure for all partitions of a worker. They start with the first partition, so that the next one opens without waiting for
+ * threads, and a worker with two partitions has no more threads.
  */
 import { type Measurer, measurerClosed } from "../shard/measurer.ts";
 
-/** One for a worker, whose partitions have one configuration. Close it after them. */
+/** One for a worker, whose partitions have the same configuration. Close it after them. */
 export class SharedMeasurer {
   #measurer: Measurer | undefined;
 
-  /** For one partition: its `close` ends what that one may ask, and no threads. `start` is called for the first. */
+  /** The measurer of one partition: its `close` refuses further calls of that partition, and stops no threads. `start` is called once, for the first. */
   readonly lend = (start: () => Measurer): Measurer => {
     this.#measurer ??= start();
     const shared = this.#measurer;

@@ -1,5 +1,5 @@
 /**
- * What a worker of a fleet is started with.
+ * The options of a worker, with their defaults and checks.
  */
 import { hostname } from "node:os";
 import { isLoopbackHost } from "../egress/address.ts";
@@ -10,7 +10,7 @@ import { checkAddress } from "../service/http/server.ts";
 import type { PerigeeServiceOptions } from "../service/service_options.ts";
 import type { WorkerRole } from "./worker_rows.ts";
 
-/** Those of the services that it opens, and of the fleet. `dataDir` holds only what is of use to this machine. */
+/** The options of the services that it opens, and of the fleet. `dataDir` holds only what is useful to this machine and may be lost. */
 export interface FleetWorkerOptions extends Omit<PerigeeServiceOptions, "fleet"> {
   readonly fleet: FleetTerms & {
     /** Where callers reach it. Default 127.0.0.1 and 8080. */
@@ -19,7 +19,7 @@ export interface FleetWorkerOptions extends Omit<PerigeeServiceOptions, "fleet">
   };
 }
 
-/** With the defaults. */
+/** The options of the fleet with their defaults. */
 export interface FleetPlace {
   readonly store: string;
   readonly objects: string;
@@ -33,7 +33,7 @@ export interface FleetPlace {
 
 const ROLES: readonly WorkerRole[] = ["all", "api", "worker"];
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
-/** Listens on every address, which is none that another worker could call. */
+/** A server listens on these, but another worker cannot call them. */
 const EVERY_ADDRESS = ["0.0.0.0", "::", ""];
 
 /** Throws `usage` or `invalid_config` for what cannot work. */
@@ -74,7 +74,7 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
   };
 }
 
-/** Throws `usage` for what is no address of PostgreSQL. The message has nothing of it but its scheme: it may hold a password. */
+/** Throws `usage` for an address of another kind. The message names only its scheme: the rest may hold a password. */
 export function checkStore(store: string): void {
   if (/^postgres(ql)?:\/\//.test(store)) return;
   throw new PerigeeError(
@@ -83,8 +83,8 @@ export function checkStore(store: string): void {
   );
 }
 
-/** What to say of an address that only this machine reaches; undefined where others can. */
+/** A notice for an address that only this machine can reach; undefined for others. */
 export function loneNotice({ privateHost, role }: FleetPlace): string | undefined {
-  if (role === "api" || !isLoopbackHost(privateHost)) return undefined; // nobody calls one without partitions
+  if (role === "api" || !isLoopbackHost(privateHost)) return undefined; // no worker calls one without partitions
   return `other machines cannot reach this worker at ${privateHost}: set --private-host to its address in the private network`;
 }

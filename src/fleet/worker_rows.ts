@@ -9,15 +9,15 @@ import type { HeldPartition } from "./placement.ts";
 /** `all` answers callers and owns partitions, `api` only answers callers, `worker` only owns partitions. */
 export type WorkerRole = "all" | "api" | "worker";
 
-/** How a worker enters itself. */
+/** A worker as it registers. */
 export interface WorkerEntry {
-  /** Of this start; a name may occur twice. */
+  /** Unique for each start of a worker; a name is not. */
   readonly id: string;
   readonly name: string;
   /** Where the other workers reach it, such as `http://10.0.0.5:8081`. */
   readonly address: string;
   readonly role: WorkerRole;
-  /** Of perigee. */
+  /** The version of perigee. */
   readonly version: string;
 }
 
@@ -31,11 +31,11 @@ export interface WorkerRow extends WorkerEntry {
 export interface FleetReading {
   readonly workers: readonly WorkerRow[];
   readonly partitions: readonly HeldPartition[];
-  /** Until the first lease of a partition ends, if it is not renewed. */
+  /** Milliseconds until the first lease of a partition ends, if it is not renewed; Infinity without one. */
   readonly endsInMs: number;
 }
 
-/** How long a worker counts as living without a heartbeat; that of a partition is as long. */
+/** How long a worker counts as living without a heartbeat. The lease of a partition is as long (`LEASE_MS` of pg_partition.ts). */
 export const WORKER_LEASE_MS = 6_000;
 const DAY_MS = 86_400_000;
 
@@ -53,7 +53,7 @@ export class WorkerRows {
     return this.#entry.id;
   }
 
-  /** Renews its lease and reads the fleet. */
+  /** Renews the worker's lease and reads the fleet. */
   async beat(isLeaving: boolean): Promise<FleetReading> {
     const { id, name, address, role, version } = this.#entry;
     await this.#query(
@@ -65,12 +65,12 @@ export class WorkerRows {
     return readFleet(this.#query);
   }
 
-  /** Removes itself. */
+  /** Removes the worker's row. */
   async leave(): Promise<void> {
     await this.#query("DELETE FROM perigee_workers WHERE id = $1", this.#entry.id);
   }
 
-  /** Removes workers that died a day ago. */
+  /** Removes rows of workers that have been dead for a day. */
   async sweep(): Promise<void> {
     await this.#query(
       "DELETE FROM perigee_workers WHERE lease_until < clock_timestamp() - $1 * interval '1 ms'",
@@ -78,7 +78,7 @@ export class WorkerRows {
     );
   }
 
-  /** A new partition, which is free; its number. */
+  /** Makes a partition, which is free, and resolves with its number. */
   async makePartition(): Promise<number> {
     for (;;) {
       const { rows } = await this.#query(

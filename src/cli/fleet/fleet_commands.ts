@@ -1,8 +1,8 @@
 /**
- * Commands on the database of a fleet: migrate, workers.
+ * Defines the commands on the database of a fleet: `perigee migrate` and `perigee workers`.
  */
 
-/** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
+/** The part of commander's `Command` that this file uses; only `main.ts` imports commander. */
 interface Commands {
   command(name: string): Commands;
   description(text: string): Commands;
@@ -13,7 +13,7 @@ interface Commands {
 
 const STORE = ["--store <url>", "a fleet on PostgreSQL: postgres://user@host:port/database"] as const;
 
-/** Adds them; `finish` ends the process with a code. */
+/** Adds the commands; `finish` ends the process with an exit code. */
 export function addFleetCommands(root: Commands, finish: (code: number) => void): void {
   root
     .command("migrate")

@@ -1,10 +1,10 @@
 /**
- * `perigee migrate`: brings the tables of a fleet to the schema of this version, or says whether that is needed.
+ * `perigee migrate`: migrates the tables of a fleet to the schema of this version, or reports whether that is needed.
  */
 import { fleetSchema, migrateFleet } from "../../fleet/fleet_schema_check.ts";
 import { errorJson } from "../exit.ts";
 
-/** Of `--check`: workers of this version would migrate the database. */
+/** Exit code of `--check` when the database has an older schema. */
 const EXIT_NEEDED = 1;
 
 interface MigrateArguments {

@@ -1,5 +1,5 @@
 /**
- * `perigee workers`: who works in a fleet, who has which partition, and what limits have left.
+ * `perigee workers`: the workers of a fleet, their partitions, and what is charged of shared limits.
  */
 import { type FleetReport, type ReportedPartition, readFleetReport } from "../../fleet/fleet_report.ts";
 import { timestamp } from "../../service/shapes/timestamp.ts";
@@ -82,7 +82,7 @@ function projectCount(partitions: readonly ReportedPartition[]): string {
   return String(partitions.reduce((sum, { projects }) => sum + projects, 0));
 }
 
-/** Below 0: for how long a worker has been dead. */
+/** Below 0: how long a worker has been dead. */
 function seconds(leaseLeftMs: number): string {
   return `${(leaseLeftMs / 1_000).toFixed(1)} s`;
 }

@@ -1,12 +1,12 @@
 /**
- * Draws for all quotas of an engine that it shares with other processes, together:
+ * Draws from all quotas that an engine shares with other processes, in one call:
  *
  *   idle --a request lacks units--> drawing --answered--> waiting 500 ms --> drawing
- *                                           --failed----> waiting 500 ms --> drawing (the same asks again)
+ *                                           --failed----> waiting 500 ms --> drawing (repeats the same asks)
  *   waiting --a request lacks units, 50 ms after the last draw--> drawing
- *   waiting --nothing to say--> idle
+ *   waiting --nothing to ask or report--> idle
  *
- * The times differ by up to a tenth, so that processes that began together do not draw in the same order for ever.
+ * The 500 ms vary by 5 % either way, so that processes that began together do not draw in the same order for ever.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../clock.ts";
@@ -15,19 +15,19 @@ import { DRAW_MS, DrawnLoad, type DrawnQuota } from "../../limits/shared/drawn_l
 import type { LimitPool, PoolAsk } from "../../limits/shared/limit_pool.ts";
 import type { BlockGrant } from "../../limits/shared/shared_window.ts";
 
-/** Between two draws at least: what lacks units meanwhile is asked for together. */
+/** The least time between two draws: requests that lack units meanwhile share the next one. */
 const BETWEEN_MS = 50;
 const JITTER = 0.1;
 
 export interface LimitDrawsOptions {
   readonly clock: Clock;
-  /** Undefined: quotas are this process's own. */
+  /** Undefined: no quota is shared. */
   readonly pool: LimitPool | undefined;
-  /** Lets all lanes go on. */
+  /** Lets all lanes send. */
   readonly pumpAll: () => void;
 }
 
-/** A quota that was asked for. */
+/** An ask of a draw, and where its answer goes. */
 interface Drawing extends PoolAsk {
   readonly load: DrawnLoad;
   readonly part: DrawnQuota;
@@ -48,7 +48,7 @@ export class LimitDraws {
     this.#options = options;
   }
 
-  /** `pool`: of which limits, the same in all processes: an account, with a family of models or without. Undefined where nothing is shared. */
+  /** The drawn quotas of a name, which is the same in all processes: an account, with or without a family of models. Undefined where nothing is shared. */
   of(pool: string): DrawnLoad | undefined {
     if (this.#options.pool === undefined) return undefined;
     const known = this.#loads.get(pool);
@@ -58,6 +58,7 @@ export class LimitDraws {
     return made;
   }
 
+  /** Begins no more draws. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();

@@ -2,7 +2,8 @@
  * The limits of an engine's lanes, and of its providers.
  *
  * Limits that a user sets for a provider hold for all its models together; limits set for `<provider>:<family>`, and those learnt from
- * headers, hold for that family in addition. Where other processes share them, both are drawn from the same place, by the account's name.
+ * headers, hold for that family in addition. Where other processes share them, both are drawn from the pool under the
+ * account's name.
  */
 import type { Clock } from "../../clock.ts";
 import { LaneLimits } from "../../limits/limits.ts";
@@ -24,11 +25,11 @@ export interface ProviderLimitsOptions {
 
 interface AllLanes {
   all(): ReturnType<KeptLimitsOptions["lanes"]>;
-  /** Lets them go on. */
+  /** Lets all of them send. */
   pumpAll(): void;
 }
 
-/** One for an engine. */
+/** The limits of one engine. */
 export class ProviderLimits {
   /** What earlier processes have learnt. */
   readonly kept: KeptLimits;
@@ -43,7 +44,7 @@ export class ProviderLimits {
     this.#draws = new LimitDraws({ ...options, pumpAll: () => lanes().pumpAll() });
   }
 
-  /** New ones for a lane. */
+  /** Makes the limits of a lane. */
   of({ provider, family }: Pick<LaneTerms, "provider" | "family">): LaneLimits {
     const { clock, config } = this.#options;
     return new LaneLimits({
@@ -57,7 +58,7 @@ export class ProviderLimits {
     });
   }
 
-  /** Those of all lanes of a provider together. */
+  /** The limits of all lanes of a provider together, made once. */
   shared(provider: string): LaneLimits {
     const { clock, config } = this.#options;
     const known = this.#shared.get(provider);
@@ -79,11 +80,12 @@ export class ProviderLimits {
     return Object.keys(this.#options.config.limits[provider] ?? {}).length > 0;
   }
 
+  /** Ends the draws. */
   close(): void {
     this.#draws.close();
   }
 
-  /** The same for all processes that have the account's key. */
+  /** A name that is the same for all processes that have the account's key. */
   #accountOf(provider: string): string {
     const settings = this.#options.config.providers.find(({ name }) => name === provider);
     return settings === undefined ? provider : accountName(settings);

@@ -1,11 +1,11 @@
 /**
- * The summary and the progress of a run over the fleet: the sums of those of its shards.
+ * The summary and the progress of a run over the fleet: sums over its shards.
  */
 import type { Progress, Summary } from "../../engine/items/progress.ts";
 import { plusUsd } from "../../price/nano.ts";
 import { sourceText } from "../../price/used_prices.ts";
 
-/** What the client knows itself. */
+/** What the client knows without its shards. */
 export interface OwnFacts {
   readonly status: "completed" | "paused" | "stopped";
   readonly taskId: string;
@@ -14,7 +14,7 @@ export interface OwnFacts {
   readonly reason?: string;
 }
 
-/** `requests_sent` are those of the last owner of each shard. */
+/** Joins the summaries of shards. `requests_sent` counts only the requests of each shard's last owner. */
 export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary {
   const cost = parts.map((part) => part.cost);
   const prices = new Map(cost.flatMap((one) => one.prices).map((price) => [JSON.stringify(price), price]));
@@ -49,7 +49,7 @@ export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary
   };
 }
 
-/** `counts` as shards note them: their progress while they are at work, their summary afterwards. */
+/** Joins the `counts` of shards, as JSON: their progress while they run, their summary afterwards; empty before. */
 export function joinedProgress(counts: readonly string[], linesTotal: number): Progress {
   const parts = counts.filter((text) => text !== "").map(partProgress);
   const of = (read: (part: Partial<Progress>) => number | undefined): number =>

@@ -1,6 +1,6 @@
 /**
- * What the client of a run over the fleet knows of it, in a file beside its answers: which run it is, and how far its answers have been
- * written. Replaced as a whole, so that the same command goes on after a kill.
+ * The mark of a run over the fleet, in a file of its client: which run it is, and how many of its answers are in the output. The file is replaced
+ * as a whole, so that the same command continues after a kill.
  *
  *   begun (the run has an id) -> made (its shards exist) -> shard after shard appended -> over (with its summary)
  */
@@ -16,17 +16,17 @@ export interface RunMark {
   readonly id: string;
   /** Checksum of the input. */
   readonly input: string;
-  /** As JSON, those that make it another run. */
+  /** As JSON: a call with other options is refused. */
   readonly options: string;
   readonly lines: number;
-  /** Shards whose answers are in the output, from the first on, and the bytes of the output with them. */
+  /** How many shards, from the first on, have their answers in the output, and the bytes of the output with them. */
   readonly appended: number;
   readonly outputBytes: number;
-  /** Of a run that is over. */
+  /** Only of a run that is over. */
   readonly summary?: Summary;
 }
 
-/** Undefined where there is none. Throws `file_damaged` for another file. */
+/** Undefined without a file. Throws `file_damaged` for one that is not a mark of this version. */
 export async function readMark(disk: Disk, path: string): Promise<RunMark | undefined> {
   if ((await disk.stat(path)) === undefined) return undefined;
   const file = await disk.open(path, "read");

@@ -1,18 +1,18 @@
 /**
- * A run over the fleet as its client sees it: made with its shards in one statement, watched until all have ended, and then given up.
+ * A run over the fleet as its client sees it: made with its shards in one statement, read until all have ended, and then marked as taken.
  */
 import type { PgQuery } from "../../store/postgres/pg_session.ts";
 
 /** A run before it is made. */
 export interface NewRun {
   readonly id: string;
-  /** For people: where its answers go. */
+  /** For people: the path of its answers. */
   readonly name: string;
-  /** Of the engine's run, as JSON; without secrets. */
+  /** Options of the engine's run, as JSON, without secrets. */
   readonly options: string;
   /** The checksum of its input. */
   readonly input: string;
-  /** What it may cost; undefined without a cap. */
+  /** The most that it may cost, in nano-USD; undefined without a cap. */
   readonly capNano: number | undefined;
   /** Until its deadline, in milliseconds; undefined without one. */
   readonly slaMs: number | undefined;
@@ -25,16 +25,17 @@ export interface NewShard {
   readonly pieces: number;
 }
 
-/** A shard as it is. */
+/** A shard with its state. */
 export interface SeenShard {
   readonly index: number;
   readonly firstLine: number;
   readonly lines: number;
   readonly state: "waiting" | "claimed" | "held" | "done" | "failed";
-  /** That has it. */
+  /** The partition that has it; null before the first claim. */
   readonly part: number | null;
+  /** The path of its answers in the partition; empty before it ended. */
   readonly output: string;
-  /** JSON, or empty. */
+  /** Progress, summary or error as JSON; empty before it began. */
   readonly counts: string;
 }
 
@@ -45,7 +46,7 @@ export class RunRows {
     this.#query = query;
   }
 
-  /** Partitions that living workers have. */
+  /** How many partitions living workers own. */
   async partitions(): Promise<number> {
     const { rows } = await this.#query(
       "SELECT count(*)::integer AS count FROM perigee_partitions WHERE in_fleet AND lease_until > clock_timestamp()",
@@ -59,7 +60,7 @@ export class RunRows {
     return count > 0;
   }
 
-  /** All or nothing; again is no error. A shard starts at its latest with the deadline: how long it takes is not known before. */
+  /** Makes all or nothing; repeating it changes nothing. The latest start of a shard is the deadline: how long it takes is not known in advance. */
   async make(run: NewRun, shards: readonly NewShard[]): Promise<void> {
     await this.#query(
       `WITH made AS (
@@ -86,17 +87,17 @@ export class RunRows {
     return rows as readonly SeenShard[]; // as selected
   }
 
-  /** What it may cost from now on. */
+  /** Sets the most that it may cost in all, in nano-USD; undefined removes the cap. */
   async setCap(id: string, capNano: number | undefined): Promise<void> {
     await this.#query("UPDATE perigee_runs SET cap_nano = $2::bigint WHERE id = $1", id, capNano ?? null);
   }
 
-  /** Held shards wait again, for the partitions that have what was done of them. */
+  /** Held shards wait again, each for the partition that has the answers it got so far. */
   async release(id: string): Promise<void> {
     await this.#query("UPDATE perigee_shards SET state = 'waiting' WHERE run = $1 AND state = 'held'", id);
   }
 
-  /** Its answers are no longer needed. */
+  /** Marks the run: its answers are no longer needed, and are removed. */
   async taken(id: string): Promise<void> {
     await this.#query("UPDATE perigee_runs SET state = 'taken' WHERE id = $1", id);
   }

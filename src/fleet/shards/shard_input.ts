@@ -1,7 +1,7 @@
 /**
- * The lines of a run as objects: cut into shards, each in pieces of at most 4 MiB, which every worker reads.
+ * The lines of a run as objects that every worker can read: cut into shards, each in pieces of at most 4 MiB.
  *
- * A name says which bytes it holds, so uploading the same input again for the same run changes nothing.
+ * A name follows from the run and the place of the piece, so uploading the same input again for the same run changes nothing.
  */
 import type { DiskFile } from "../../disk.ts";
 import type { Objects } from "../../store/objects/objects.ts";
@@ -13,16 +13,16 @@ const READ_BYTES = 1 << 20;
 const LF = 0x0a;
 const SHARD_LINES_MIN = 1_000;
 const SHARD_LINES_MAX = 10_000;
-/** So that workers end at about the same time, and one that arrives finds work. */
+/** More than one, so that workers end at about the same time, and one that arrives finds work. */
 const SHARDS_A_WORKER = 4;
 
-/** How many lines a shard of an input has: 1,000 to 10,000. */
+/** How many lines a shard of an input of `lines` has, 1,000 to 10,000: four shards a worker, if that fits. */
 export function shardLines(lines: number, workers: number): number {
   const even = Math.ceil(lines / (SHARDS_A_WORKER * Math.max(1, workers)));
   return Math.min(SHARD_LINES_MAX, Math.max(SHARD_LINES_MIN, even));
 }
 
-/** Uploads a file, in shards of `linesMax` lines but the last one. Resolves with the shards, in order. */
+/** Uploads a file in shards of `linesMax` lines; the last one may have fewer. Resolves with the shards, in order. Rejects as `put` does. */
 export async function uploadShards(
   file: Pick<DiskFile, "read">,
   run: string,
@@ -72,7 +72,7 @@ export async function uploadShards(
   return shards;
 }
 
-/** The lines of a shard. Throws when an object is missing. */
+/** The bytes of a shard's lines, piece by piece. Throws when an object is missing. */
 export async function* readShard(
   objects: Pick<Objects, "get">,
   { pieces, ...id }: ShardId & { readonly pieces: number },
@@ -85,7 +85,7 @@ export async function* readShard(
   }
 }
 
-/** No error when they are removed. */
+/** Removes the pieces of a shard. No error when they do not exist. */
 export async function removeShardInput(
   objects: Pick<Objects, "remove">,
   { pieces, ...id }: ShardId & { readonly pieces: number },

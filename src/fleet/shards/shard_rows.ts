@@ -1,10 +1,10 @@
 /**
  * The shards of a partition in the database: claimed, continued and ended behind the fence of its owner.
  *
- * Each statement is a transaction of its own that locks the row of the partition with its epoch: who takes the partition over waits for it, and
- * a former owner finds another epoch and changes nothing. A claim whose answer was lost is found again by `claimed`.
+ * Each fenced statement is one transaction that locks the row of the partition with its epoch: a worker that takes the partition over waits for it,
+ * and a former owner finds another epoch and changes nothing. `claimed` finds a claim whose answer was lost.
  *
- * What is claimed belongs to the partition, not to its owner: who adopts the partition goes on with it.
+ * A claimed shard belongs to the partition, not to its owner: a worker that adopts the partition continues it.
  */
 import type { PgQuery, PgValue } from "../../store/postgres/pg_session.ts";
 
@@ -17,12 +17,12 @@ export interface ShardId {
 
 /** A shard that the partition has claimed. */
 export interface ClaimedShard extends ShardId {
-  /** Of the input, from 1. */
+  /** Its first line in the input, from 1. */
   readonly firstLine: number;
   readonly lines: number;
-  /** How many objects its lines are in. */
+  /** How many objects hold its lines. */
   readonly pieces: number;
-  /** Of the run, as JSON. */
+  /** Options of the run, as JSON. */
   readonly options: string;
   /** When the run was made: its sla counts from then. */
   readonly acceptedWallMs: number;
@@ -39,7 +39,7 @@ export interface ShardEnd {
   readonly spentNano: number;
 }
 
-/** Answers that nobody has taken are removed after this. */
+/** Answers that no client has taken are removed after this. */
 const RETENTION_DAYS = 30;
 const FENCE = `fence AS MATERIALIZED (
   SELECT part FROM perigee_partitions WHERE part = $1 AND epoch = $2 FOR SHARE)`;
@@ -49,14 +49,14 @@ export class ShardRows {
   readonly #part: number;
   readonly #epoch: number;
 
-  /** `query` repeats a statement whose answer was lost. */
+  /** `query` repeats a statement whose answer was lost. `epoch`: that of the owner. */
   constructor(query: PgQuery, part: number, epoch: number) {
     this.#query = query;
     this.#part = part;
     this.#epoch = epoch;
   }
 
-  /** Of an owner that has just taken the partition; if it has been lost since, nothing is claimed. */
+  /** For an owner that has just taken the partition. If it has lost the partition since, no call changes anything. */
   static async open(query: PgQuery, part: number, owner: string): Promise<ShardRows> {
     const { rows } = await query(
       "SELECT epoch FROM perigee_partitions WHERE part = $1 AND owner = $2",
@@ -67,7 +67,7 @@ export class ShardRows {
     return new ShardRows(query, part, row?.epoch ?? -1);
   }
 
-  /** Claims up to so many that wait, the latest start first; those that another session is claiming are passed over. Resolves with how many. */
+  /** Claims up to `countMax` waiting shards, the earliest latest start first, and skips those that another session is claiming. Resolves with how many. */
   async claim(countMax: number): Promise<number> {
     const { count } = await this.#run(
       `WITH ${FENCE}, picked AS (
@@ -81,7 +81,7 @@ export class ShardRows {
     return count;
   }
 
-  /** All that it has, also from an owner before. */
+  /** All claimed shards of the partition, also those that a former owner claimed. */
   async claimed(): Promise<readonly ClaimedShard[]> {
     const { rows } = await this.#run(
       `WITH ${FENCE}
@@ -95,8 +95,8 @@ export class ShardRows {
   }
 
   /**
-   * What a shard may spend in all, in nano-USD: what it has spent, and its part by lines of what the run has left. Set aside once, until the shard
-   * ends. 0 when the partition was lost.
+   * What a shard may spend in all, in nano-USD: what it has spent, and its part, by lines, of what the run has left. Set aside once, until the shard
+   * ends. 0 when the partition was lost before that.
    */
   async share({ run, index }: ShardId): Promise<number> {
     await this.#run(
@@ -124,7 +124,7 @@ export class ShardRows {
     return row?.share ?? 0;
   }
 
-  /** Where a shard at work has come to, for its client. */
+  /** Notes the progress of a shard at work, as JSON, for its client. */
   async note({ run, index }: ShardId, counts: string): Promise<void> {
     await this.#run(
       `WITH ${FENCE} UPDATE perigee_shards SET counts = $5
@@ -151,7 +151,7 @@ export class ShardRows {
     );
   }
 
-  /** Shards that nobody needs any more: all answers were taken, or have been kept for 30 days. */
+  /** Up to 100 shards that are no longer needed: their client took all answers, or the run was made more than 30 days ago. */
   async unneeded(): Promise<readonly (ShardId & { readonly pieces: number })[]> {
     const { rows } = await this.#run(
       `WITH ${FENCE}
@@ -162,7 +162,7 @@ export class ShardRows {
     return rows as readonly (ShardId & { readonly pieces: number })[]; // as selected
   }
 
-  /** After its files were removed; the run is removed with its last shard. */
+  /** Removes a shard whose files were removed, and its run with the last shard. */
   async forget({ run, index }: ShardId): Promise<void> {
     await this.#run(
       `WITH ${FENCE} DELETE FROM perigee_shards
@@ -182,8 +182,8 @@ export class ShardRows {
 }
 
 /**
- * Never more than what is left, so that shares together stay below the cap. A shard that was held for want of money gets at least half of it: equal
- * parts of a small rest would each be too small for one item.
+ * Never more than what is left, so that all shares together stay within the cap. A shard that was claimed before, such as one held for money, gets at
+ * least half of the rest: equal parts of a small rest would each be too small for one item.
  */
 const PART_OF_REST = `floor(greatest(0, cap_nano - aside_nano)
   * greatest(s.lines::numeric / greatest(unshared_lines, s.lines), CASE WHEN s.attempts > 1 THEN 0.5 ELSE 0 END))::bigint`;

@@ -1,11 +1,11 @@
 /**
- * The shards that a partition works on: each is a run of its engine, by the name of the shard, so that its next owner goes on with it.
+ * The shards that a partition works on: each is a run of its engine under the name of the shard, so that the next owner continues it.
  *
- *   waiting -> claimed (at most two a worker; those that came with an adopted partition besides)
- *     -> running -> done | held | failed       (its row says so once its answers are durable)
+ *   waiting -> claimed (at most two a worker, in addition to those of an adopted partition)
+ *     -> running -> done | held | failed       (written to its row once its answers are durable)
  *                -> left                       (the partition closes: the next owner continues it)
  *
- * Looks for shards every second, and notes how far its own have come. Answers that their client has taken are removed within ten seconds.
+ * Every second it looks for shards and notes the progress of those at work. Every ten seconds it removes up to 100 shards whose answers were taken.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { OpenedEngine } from "../../engine/engine.ts";
@@ -18,7 +18,7 @@ import type { Objects } from "../../store/objects/objects.ts";
 import { readShard, removeShardInput } from "./shard_input.ts";
 import type { ClaimedShard, ShardEnd, ShardId, ShardRows } from "./shard_rows.ts";
 
-/** What a partition works on shards with. */
+/** What the work on a partition's shards needs. */
 export interface ShardWorkOptions {
   readonly clock: Clock;
   readonly rows: ShardRows;
@@ -32,21 +32,21 @@ export interface ShardWorkOptions {
 const TURN_MS = 1_000;
 const CLEAN_TURNS = 10;
 const SEATS = 2;
-/** They end the engine too, or do not last: whoever opens the partition next continues the shard. */
+/** Errors that end the engine too, or pass: this or the next owner of the partition continues the shard. */
 const PASSING: readonly string[] = ["closed", "interrupted", "store_failed", "disk_full"];
 
-/** How many shards a worker may still claim, whichever of its partitions does. */
+/** How many shards a worker may still claim, over all its partitions. */
 export class ShardSeats {
   #free = SEATS;
 
-  /** All that are free. */
+  /** Takes all free seats and returns how many. */
   take(): number {
     const taken = Math.max(0, this.#free);
     this.#free -= taken;
     return taken;
   }
 
-  /** Below 0: those of shards that came with a partition. */
+  /** Returns seats. Below 0 it takes them, for shards of an adopted partition: no seat is free until those have ended. */
   give(count: number): void {
     this.#free += count;
   }
@@ -55,7 +55,7 @@ export class ShardSeats {
 interface ShardAtWork {
   readonly shard: ClaimedShard;
   run?: Run;
-  /** What was noted last. */
+  /** The progress that was noted last, as JSON. */
   counts: string;
 }
 
@@ -75,7 +75,7 @@ export class ShardWork {
     void this.#turn();
   }
 
-  /** Claims nothing more, and leaves its shards where they are. The engine waits for their runs. */
+  /** Claims nothing more, and leaves its shards to the next owner. The engine waits for their runs to stop. */
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();

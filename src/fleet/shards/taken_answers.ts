@@ -11,20 +11,20 @@ import type { SeenShard } from "./run_rows.ts";
 
 const READ_BYTES = 1 << 20;
 const LF = 0x0a;
-/** Only lines of errors say which line they are of. */
+/** Only the output lines of errors name their line in the input. */
 const LINE_MEMBER = Buffer.from('"line":');
 
-/** Where partitions have their files. */
+/** Where the files of partitions are. */
 export interface AnswersPlace {
-  /** Of the database. */
+  /** The address of the database. */
   readonly url: string;
   readonly objects: Objects;
   readonly clock: Clock;
-  /** Of a partition. */
+  /** The root of a partition's files. */
   readonly rootOf: (part: number) => string;
 }
 
-/** Reads what partitions have committed. Close it. */
+/** Reads what partitions have committed, with one session for each partition. Close it. */
 export class TakenAnswers {
   readonly #place: AnswersPlace;
   readonly #readers = new Map<number, Promise<PartitionReader>>();
@@ -33,7 +33,7 @@ export class TakenAnswers {
     this.#place = place;
   }
 
-  /** Appends the answers of a shard that is done, and syncs them. Resolves with the new end of the output. */
+  /** Writes the answers of a shard that is done at byte `end` of the output, and syncs them. Resolves with the new end. */
   async append(shard: SeenShard, output: DiskFile, end: number): Promise<number> {
     if (shard.part === null) throw new Error(`shard ${shard.index} is done, and no partition has it`);
     const disk = await this.#reader(shard.part);
@@ -85,7 +85,7 @@ async function* wholeLines(file: Pick<DiskFile, "read">): AsyncGenerator<Buffer>
   if (rest.byteLength > 0) yield rest;
 }
 
-/** The same lines; those of errors count from the start of the input instead of the shard. */
+/** The same lines, with the line numbers of errors counted from the start of the input instead of the shard. */
 function inInput(block: Buffer, linesBefore: number): Uint8Array {
   if (linesBefore === 0 || !block.includes(LINE_MEMBER)) return block;
   const lines = block.toString().split("\n");

@@ -11,10 +11,10 @@ export type DrawnQuota = "requests" | "tokens" | "inputTokens" | "outputTokens";
 /** Units a minute of each quota; Infinity where nothing is limited. */
 export type QuotaLimits = Readonly<Record<DrawnQuota, number>>;
 
-/** What a request spent: a mark for each quota, for its settlement. */
+/** The marks of what a request spent, one for each quota: `settle` and `takeBack` need them. */
 export type DrawnMarks = Readonly<Record<DrawnQuota, number>>;
 
-/** How soon to ask again at the latest; the answer to a draw comes before. */
+/** Milliseconds between two draws, and the wait of a request that lacks units: the answer to a draw ends it sooner. */
 export const DRAW_MS = 500;
 
 const QUOTAS: readonly DrawnQuota[] = ["requests", "tokens", "inputTokens", "outputTokens"];
@@ -32,13 +32,13 @@ export class DrawnLoad {
     this.#onLack = onLack;
   }
 
-  /** Milliseconds until one more request may fit; 0 for now. */
+  /** Milliseconds until one more request may fit; 0 when it fits now. */
   requestWaitMs(nowMs: number, limits: QuotaLimits): number {
     this.#limits = limits;
     return this.#wait(nowMs, "requests", 1, limits) ? DRAW_MS : 0;
   }
 
-  /** The same for its tokens. */
+  /** The same for the tokens of a request. */
   tokenWaitMs(nowMs: number, load: TokenLoad, limits: QuotaLimits): number {
     const amounts = amountsOf(load);
     let waits = false;
@@ -47,6 +47,7 @@ export class DrawnLoad {
     return waits ? DRAW_MS : 0;
   }
 
+  /** Spends one request and its tokens. */
   spend(load: TokenLoad): DrawnMarks {
     const amounts = amountsOf(load);
     return {
@@ -63,13 +64,13 @@ export class DrawnLoad {
     for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], after[quota] - before[quota]);
   }
 
-  /** A request that was counted and is not sent, or only later. */
+  /** Returns the units of a request that was counted and is not sent, or only later. */
   takeBack(marks: DrawnMarks, load: TokenLoad): void {
     const amounts = amountsOf(load);
     for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], -amounts[quota]);
   }
 
-  /** What to ask of the quotas that are limited. */
+  /** The asks of the next draw, for quotas that are limited and have something to ask or report. */
   asks(nowMs: number): [DrawnQuota, BlockAsk][] {
     const asks: [DrawnQuota, BlockAsk][] = [];
     const limits = this.#limits;
@@ -85,11 +86,12 @@ export class DrawnLoad {
     return asks;
   }
 
+  /** Takes the answer to a quota's ask. */
   answered(quota: DrawnQuota, grant: BlockGrant): void {
     this.#units[quota].answered(grant);
   }
 
-  /** Units charged to all processes at the last draw; 0 before. */
+  /** Units charged to all processes as of the last draw; 0 before the first. */
   charged(quota: DrawnQuota): number {
     return this.#units[quota].charged;
   }

@@ -1,15 +1,15 @@
 /**
- * What one process may spend of a quota that several share: its side of `shared_window.ts`. Pure; somebody draws for it, every 500 ms and
- * when `isLacking` says so.
+ * What one process may spend of a quota that several share: its side of `shared_window.ts`. Pure; `engine/limits/limit_draws.ts` draws for it, every
+ * 500 ms and when a request lacks units.
  *
  *   empty --a request lacks units--> lacking --answered--> has units --90 % of their life, from before the ask--> empty
  *
- * An ask that was not answered is asked again as it was, because it may have been booked; what happens meanwhile waits for the next
- * one. Units are spent while an ask is under way: what it gives back is set aside before.
+ * An ask that was not answered is repeated unchanged, because it may have been booked; what happens meanwhile waits for the next
+ * one. Units may be spent while an ask is under way: what the ask returns is set aside first.
  */
 import type { BlockAsk, BlockGrant } from "./shared_window.ts";
 
-/** Share of a block's life, by the database's clock, that is used by this process's own: clocks may differ in speed by so much. */
+/** The part of a block's life that this process uses by its own clock: the speeds of its clock and the database's may differ by a tenth. */
 const SPENT_LIFE = 0.9;
 
 interface Asked {
@@ -40,12 +40,12 @@ export class DrawnUnits {
     return this.#demand.lacked > 0;
   }
 
-  /** Units charged to all processes at the last draw. */
+  /** Units charged to all processes as of the last draw; 0 before the first. */
   get charged(): number {
     return this.#charged;
   }
 
-  /** The limit in force at the last draw; Infinity before the first. */
+  /** The limit in force as of the last draw; Infinity before the first. */
   get limit(): number {
     return this.#limit;
   }
@@ -57,7 +57,7 @@ export class DrawnUnits {
     return false;
   }
 
-  /** Spends `amount`; returns what `adjust` needs. */
+  /** Spends `amount`; returns the mark that `adjust` needs. */
   spend(amount: number): number {
     this.#left -= amount;
     this.#spent += amount;
@@ -75,12 +75,12 @@ export class DrawnUnits {
     this.#spent += delta;
   }
 
-  /** Nothing is limited: what was spent so far is not told. */
+  /** The quota is not limited: what was spent so far is not reported. */
   forget(): void {
     if (this.#asked === undefined) this.#spent = 0;
   }
 
-  /** What to ask now; undefined when there is nothing to say. `limit`: units a window, as far as is known here. */
+  /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. */
   ask(nowMs: number, limit: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
     const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
@@ -97,7 +97,7 @@ export class DrawnUnits {
     return this.#asked.ask;
   }
 
-  /** The answer to the ask under way. */
+  /** Takes the answer to the ask under way. */
   answered(grant: BlockGrant): void {
     if (this.#asked === undefined) return;
     const { ask, sentMs } = this.#asked;
@@ -117,7 +117,7 @@ const GROWTH = 2;
 
 /**
  * How much to hold until the next draw: a quarter more than was taken since the last one; twice as much, and what it lacked, if a request
- * had to wait; nothing while nothing is taken. Who lacked units and got none gives back what is too little for it, and keeps its turn.
+ * had to wait; nothing while nothing is taken. A process that lacked units and got none returns what is too little for it, and keeps its turn.
  */
 class Demand {
   /** The largest request that lacked units since the last ask; 0 for none. */
@@ -125,14 +125,14 @@ class Demand {
   /** Units that requests took since the last ask, before it was known what they used. */
   spent = 0;
   #isStarved = false;
-  /** The same before the last ask. */
+  /** `spent` of the time before the last ask. */
   #last = 0;
 
   lacks(amount: number): void {
     this.lacked = Math.max(this.lacked, amount);
   }
 
-  /** Whole units of `left` to keep, units to ask for, and fewer than which are of no use. */
+  /** Whole units of `left` to keep, units to ask for, and the least that are of use. */
   next(left: number): { kept: number; wanted: number; least: number } {
     const { lacked } = this;
     const busiest = Math.max(this.spent, this.#last);
@@ -153,10 +153,10 @@ class Demand {
   }
 }
 
-/** Replies whose slots are kept: those of a window, at a draw each 500 ms, twice. */
+/** How many slots of reports are kept: twice those of a window with a draw each 500 ms. */
 const SLOTS_KEPT = 256;
 
-/** Units that were reported as spent and not used, until the slot of their report is known. */
+/** Units that were reported as spent and then not used, until they can be returned: the slot of their report must be known. */
 class UnusedUnits {
   /** By sequence. */
   readonly #slots = new Map<number, number>();
@@ -171,7 +171,7 @@ class UnusedUnits {
     this.#slots.delete(sequence - SLOTS_KEPT);
   }
 
-  /** Takes out what can be said; `last`: the newest sequence. */
+  /** Takes out the units that can be returned; `last`: the newest sequence. */
   take(last: number): (readonly [slot: number, units: number])[] {
     const waiting = new Map<number, number>();
     const returned: (readonly [number, number])[] = [];

@@ -1,10 +1,10 @@
 /**
- * One quota that several processes draw from: at most `limit` units in any 60 seconds, all of them together. Kept where they all reach
- * it (a row of a database), changed by one at a time, on the clock of that place. Pure; `drawn_units.ts` is its other side.
+ * One quota that several processes draw from: at most `limit` units in any 60 seconds for all of them together. Its state is kept where all reach
+ * it (a row of a database), changed by one process at a time, on the clock of that place. Pure; `drawn_units.ts` is the side of a process.
  *
  *   block: granted -> open, its units spent by its holder -> what was spent is charged in the slot of the report
- *                                                         -> what was not is given back, or granted longer
- *                  -> expired (no draw in time): charged whole, in the slot of its end, until its holder says what it did not spend
+ *                                                         -> what was not is returned, or granted longer
+ *                  -> expired (no draw in time): charged whole, in the slot of its end, until its holder reports what it did not spend
  *
  * Why no window holds more: a unit is charged from its grant on. It is spent before the report that names it, or before the end of its
  * block, and stays charged for a window from then on. So at any moment all units spent in the window that ends there are charged, and
@@ -14,9 +14,9 @@
  * Slots of 250 ms: a charge ends when its whole slot is older than the window and a guard of 250 ms (as in bucket.ts), so at most 0.9 %
  * of the limit is lost to them. Grants are paced by GCRA at the limit's rate, with one second of it as burst.
  *
- * Who gets what: each asks for what it could spend until its next draw. Where the rate is less than what all ask for, it is shared by
- * water-filling (max-min fairness; Bertsekas and Gallager, "Data Networks", 6.5.2). Who waits for more than its share, because its next
- * request is large, keeps its place: those that come after leave it that much.
+ * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, it is shared by
+ * water-filling (max-min fairness; Bertsekas and Gallager, "Data Networks", 6.5.2). A process that waits for more than its share, because its next
+ * request is large, keeps its turn: later ones leave it that much.
  */
 
 /** What one process asks for. */
@@ -31,9 +31,9 @@ export interface BlockAsk {
   readonly unspent: number;
   /** Units that were reported as spent in a slot, and were not used. */
   readonly returned: readonly (readonly [slot: number, units: number])[];
-  /** What it could spend until its next draw; 0: only reports. */
+  /** Units that it could spend until its next draw; 0: it only reports. */
   readonly wanted: number;
-  /** What its next request takes: less is of no use to it. */
+  /** Units of its next request: fewer are of no use to it. */
   readonly least: number;
   /** Units per window as far as it knows; the lowest of those that ask is in force. */
   readonly limit: number;
@@ -44,9 +44,9 @@ export interface BlockGrant {
   readonly units: number;
   /** Its block, with all that is left of it, ends so many milliseconds after the ask reached this place. */
   readonly lifeMs: number;
-  /** Where `spent` was charged. */
+  /** The slot in which `spent` was charged. */
   readonly slot: number;
-  /** Units charged now, and the limit in force: of all processes. */
+  /** Units charged now to all processes, and the limit in force for all. */
   readonly charged: number;
   readonly limit: number;
   /** Whether its former block had expired: what was left of it is void. */
@@ -54,28 +54,28 @@ export interface BlockGrant {
 }
 
 export interface SharedWindowOptions {
-  /** 60,000. */
+  /** Default 60,000. */
   readonly windowMs?: number;
-  /** How long a block lives; 2,000. */
+  /** How long a block lives. Default 2,000. */
   readonly lifeMs?: number;
-  /** How often each process draws; 500. */
+  /** How often each process draws. Default 500. */
   readonly drawMs?: number;
 }
 
 interface Holder {
-  /** Of the last ask, and what it was answered, for its repetition. */
+  /** Sequence and answer of the last ask, for its repetition. */
   sequence: number;
   grant: BlockGrant;
   /** Units of its block that count as not yet spent. */
   units: number;
   untilMs: number;
-  /** Where the block was charged when it expired. */
+  /** The slot in which the block was charged when it expired. */
   expiredSlot?: number | undefined;
   wanted: number;
   least: number;
   limit: number;
   askedMs: number;
-  /** Its place among those that wait for `least`: lower numbers came first. Undefined while it does not wait. */
+  /** Its turn among those that wait for `least`: lower numbers are served first. Undefined while it does not wait. */
   turn?: number | undefined;
 }
 
@@ -94,9 +94,9 @@ const SLOT_MS = 250;
 const GUARD_MS = 250;
 /** Burst of the pace, in milliseconds of the limit's rate. */
 const BURST_MS = 1_000;
-/** Draws come late, and what a late one misses is made up for by the next ones; the pace holds for all together. */
+/** Draws are often late: the next ones may take what a late one missed. The pace still holds for all together. */
 const CATCH_UP = 1.05;
-/** An ask counts in the sharing for so many draws. */
+/** For how many draws an ask counts in the sharing. */
 const ASKS_KEPT = 3;
 
 export class SharedWindow {
@@ -120,7 +120,7 @@ export class SharedWindow {
     this.#turns = state?.turns ?? 0;
   }
 
-  /** `nowMs`: of this place's clock, read when the state is held alone. A clock that goes back stands still. */
+  /** Books an ask and grants units. `clockMs`: the clock of this place, read for this draw; when it goes back, time stands still. A repeated ask gets the same answer. */
   draw(clockMs: number, ask: BlockAsk): BlockGrant {
     const nowMs = Math.max(clockMs, this.#newestMs);
     this.#newestMs = nowMs;
@@ -149,7 +149,7 @@ export class SharedWindow {
     return holder.grant;
   }
 
-  /** What `draw` continues from. */
+  /** The state that the next `SharedWindow` continues from. */
   toState(): SharedWindowState {
     return {
       newestMs: this.#newestMs,
@@ -160,7 +160,7 @@ export class SharedWindow {
     };
   }
 
-  /** Books what the ask says of its former block; returns what is left of it. */
+  /** Books what the ask reports of its former block; returns what is left of it. */
   #report(
     nowMs: number,
     { spent, unspent, returned }: BlockAsk,
@@ -212,7 +212,7 @@ export class SharedWindow {
     return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;
   }
 
-  /** Water-filling of what the rate earns until the next draw. Infinity for who asks for less than its share. */
+  /** Water-filling of what the rate earns until the next draw. Infinity for a holder that asks for less than its share. */
   #share(nowMs: number, holder: Holder, earned: number): number {
     const asks = this.#asking(nowMs).sort((left, right) => left.wanted - right.wanted);
     let rest = earned;
@@ -231,7 +231,7 @@ export class SharedWindow {
     );
   }
 
-  /** What those wait for that have waited longer. */
+  /** Units for which holders with an earlier turn wait. */
   #claimedBefore(holder: Holder): number {
     let units = 0;
     for (const other of this.#holders.values()) {

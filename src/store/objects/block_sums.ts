@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 
 export const BLOCK_BYTES: number = 64 << 10;
 
-/** Four bytes for each block, the last of which may be shorter; little-endian. */
+/** The CRC-32 of each block as four bytes, little-endian. The last block may be shorter. */
 export function blockSums(bytes: Uint8Array): Uint8Array {
   const sums = new DataView(new ArrayBuffer(4 * Math.ceil(bytes.byteLength / BLOCK_BYTES)));
   for (let start = 0; start < bytes.byteLength; start += BLOCK_BYTES)
@@ -11,7 +11,7 @@ export function blockSums(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(sums.buffer);
 }
 
-/** Whether `bytes`, which begin with the block `first`, are what the sums were made of. */
+/** Whether `bytes` match the sums; they begin with the block of index `first`. */
 export function matchesSums(bytes: Uint8Array, first: number, sums: Uint8Array): boolean {
   const view = new DataView(sums.buffer, sums.byteOffset, sums.byteLength);
   for (let start = 0; start < bytes.byteLength; start += BLOCK_BYTES) {

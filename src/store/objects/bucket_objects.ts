@@ -1,12 +1,13 @@
 /**
- * Objects of a bucket (`s3://bucket/prefix`), of S3 or a store that speaks its protocol.
+ * Objects in a bucket (`s3://bucket/prefix`) of S3, or of a store that speaks its protocol.
  *
- *   asked -> answered
- *         -> asked again      (no connection, 408, 429, 5xx: 8 times within about a minute, twice as late each time, with jitter)
- *         -> refused          (anything else)
+ *   sent -> answered
+ *        -> sent again       (no connection, 408, 409, 429, 5xx: 8 times in all; waits of 0.25 s and then twice as long each time, with jitter:
+ *                             16 to 48 s together)
+ *        -> refused          (anything else)
  *
- * A put is made only where nothing has the name (`If-None-Match: *`); a store that does not know that is asked without it, and names are
- * never used twice by their maker. Account and endpoint as in `s3/s3_objects.ts`. Proxies are not used.
+ * A put replaces nothing (`If-None-Match: *`). A store that does not support that gets the put without it: the callers never use a name twice.
+ * Account and endpoint as in `s3/s3_objects.ts`. Proxies are not used.
  */
 import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
@@ -27,7 +28,7 @@ const TRIES_MAX = 8;
 const FIRST_WAIT_MS = 250;
 const SOCKETS_MAX = 64;
 
-/** Where, and how it is reached. */
+/** A bucket, and how it is reached. */
 export interface BucketPlace {
   readonly bucket: string;
   /** Before each name; empty, or without slashes at its ends. */
@@ -51,7 +52,7 @@ export class BucketObjects implements Objects {
     this.#client = createS3Client(sdk, environmentSettings(place.env), this.#agents);
   }
 
-  /** Nothing is asked yet. Throws `usage` without the package. */
+  /** Sends nothing yet. Throws `usage` when the package is not installed. */
   static async open(place: BucketPlace): Promise<BucketObjects> {
     const sdk = await loadS3().catch((cause: unknown) => {
       throw new PerigeeError("usage", S3_NOT_INSTALLED, { cause });

@@ -1,21 +1,21 @@
 /**
- * Which layer holds each byte of a file: layers that were put later hide those before them. Only what shows is kept.
+ * Which layer shows at each byte of a file: later layers hide earlier ones. Only what shows is kept.
  *
- * Hot: an append is the end of an array; a read finds its place by halving.
+ * Hot: an append adds to the end of an array; a read finds its place by binary search.
  */
 
-/** Bytes of a file that were written together, or gathered. */
+/** Bytes of a file that were written or gathered together; once stored, a segment. */
 export interface FileLayer {
-  /** Of its segment; undefined until it is written down. */
+  /** The sequence of its segment; undefined until it is written down. */
   sequence: number | undefined;
   /** Its first byte in the file. */
   readonly start: number;
   readonly storedBytes: number;
-  /** Of its stored bytes; empty until it is written down. */
+  /** Checksums of its stored bytes; empty until it is written down. */
   sums: Uint8Array;
-  /** Its bytes are stored there; undefined: in its row, or not yet. */
+  /** The object that holds its bytes; undefined: they are in its row, or not stored yet. */
   object: string | undefined;
-  /** While they are in memory. */
+  /** Its bytes while they are in memory. */
   bytes: Uint8Array | undefined;
   /** How many of its bytes show. */
   shownBytes: number;
@@ -33,7 +33,7 @@ export class FileExtents {
   readonly #extents: Extent[] = [];
 
   /**
-   * Shows a layer from `start` to `end`, but where another one shows that it does not `replace`. Returns the layers of which nothing shows
+   * Shows a layer from `start` to `end`, except where another one shows that it does not `replace`. Returns the layers of which nothing shows
    * any more, each once.
    */
   put(
@@ -73,7 +73,7 @@ export class FileExtents {
     return [...hidden].filter(({ shownBytes }) => shownBytes === 0);
   }
 
-  /** Nothing shows from `size` on. Returns as `put` does. */
+  /** Removes what shows from `size` on. Returns as `put` does. */
   cut(size: number): FileLayer[] {
     const first = this.#endingAfter(size);
     const hidden = new Set<FileLayer>();
@@ -85,7 +85,7 @@ export class FileExtents {
     return [...hidden].filter(({ shownBytes }) => shownBytes === 0);
   }
 
-  /** What shows from `start` to `end`, in order, without gaps in front of or behind it; those that reach out of it are whole. */
+  /** The extents that overlap `start` to `end`, in order. The first and the last one may reach beyond it. */
   within(start: number, end: number): Extent[] {
     const found: Extent[] = [];
     for (let index = this.#endingAfter(start); ; index += 1) {
@@ -95,12 +95,12 @@ export class FileExtents {
     }
   }
 
-  /** In order. */
+  /** All extents, in order. */
   get all(): readonly Extent[] {
     return this.#extents;
   }
 
-  /** Index of the first extent that ends behind a place. */
+  /** Index of the first extent that ends after `place`. */
   #endingAfter(place: number): number {
     let low = 0;
     let high = this.#extents.length;

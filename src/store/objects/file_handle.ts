@@ -1,7 +1,7 @@
-/** An open file of a partition, for one of those who have it open. */
+/** One handle of an open file of a partition: it checks the mode, and refuses calls after `close`. */
 import type { DiskFile } from "../../disk.ts";
 
-/** What a handle passes its calls on to. */
+/** The file to which handles pass their calls. */
 export interface HandledFile {
   readonly sizeBytes: number;
   read(into: Uint8Array, position: number): Promise<number>;
@@ -16,7 +16,7 @@ export class FileHandle implements DiskFile {
   readonly #closed: () => Promise<void>;
   #isClosed = false;
 
-  /** `closed` is called once. */
+  /** `closed` is called once, by the first `close`. */
   constructor(file: HandledFile, mode: "read" | "write", closed: () => Promise<void>) {
     this.#file = file;
     this.#mode = mode;
@@ -60,7 +60,7 @@ export class FileHandle implements DiskFile {
   }
 }
 
-/** As the system's errors are. */
+/** An error in the form of the system's, such as `EBADF`. */
 export function fileError(code: string, message: string): Error {
   return Object.assign(new Error(`${code}: ${message}`), { code });
 }

@@ -1,19 +1,19 @@
-/** From how many bytes and rows on a file of a partition is stored in another way. */
+/** The limits, in bytes unless it says rows, that decide whether parts of a file are stored as rows or as objects. */
 export interface FileSizes {
-  /** Of a row, at most. */
+  /** The most bytes of a row. */
   readonly row: number;
-  /** What is written end to end becomes an object from here on, and a smaller rest rows. */
+  /** Bytes that were written end to end become objects from this many on; a smaller rest becomes rows. */
   readonly largeMin: number;
-  /** Of an object, at most; as many unwritten bytes are written down without a sync. */
+  /** The most bytes of an object. As many unwritten bytes of a file are written down without a sync. */
   readonly object: number;
-  /** Rows of a file are gathered when they have so many bytes, or are so many. */
+  /** The rows of a file are gathered when they have this many bytes, or when there are `gatheredRows`. */
   readonly gathered: number;
   readonly gatheredRows: number;
-  /** Rows that lie end to end become an object when they have so many bytes, or are a quarter of `gatheredRows`; smaller runs stay. */
+  /** Rows that lie end to end become an object when they have this many bytes, or are a quarter of `gatheredRows`; smaller runs stay rows. */
   readonly runMin: number;
 }
 
-/** Bytes; an object of 8 MiB is read and written in some tens of milliseconds. */
+/** The defaults. */
 export const FILE_SIZES: FileSizes = {
   row: 256 << 10,
   largeMin: 4 << 20,

@@ -1,5 +1,5 @@
 /**
- * Objects as files of a folder that all processes mount (`file:///shared/perigee`).
+ * Objects as files in a folder that all processes mount (`file:///shared/perigee`). Nothing is tried again.
  *
  *   written to `<name>.<uuid>.tmp` -> synced -> linked as `<name>`, which replaces nothing -> its folder synced -> the other name removed
  *
@@ -18,7 +18,7 @@ export class FolderObjects implements Objects {
   readonly #folder: string;
   readonly #clock: Clock;
 
-  /** `folder` exists, or is made with the first object. */
+  /** `folder` is created with the first object if it does not exist. */
   constructor(folder: string, clock: Clock) {
     this.#folder = folder;
     this.#clock = clock;
@@ -40,7 +40,7 @@ export class FolderObjects implements Objects {
         bytes,
         () => new PerigeeError("conflict", `another object is stored as ${path}`),
       );
-      await syncFolder(dirname(path)); // who stored it may have died before
+      await syncFolder(dirname(path)); // the process that stored it may have died before it did so
     } finally {
       await rm(temporary, { force: true }).catch(() => undefined); // a sweep removes it
     }

@@ -1,14 +1,14 @@
-/** Which rows of a file become objects: those that lie end to end, and of which all shows. */
+/** Chooses the rows of a file that become objects: rows that lie end to end and show completely. */
 import type { Extent } from "./file_extents.ts";
 import type { FileSizes } from "./file_sizes.ts";
 
-/** From `start` up to `end` in the file. */
+/** A range of the file, from `start` up to `end`. */
 export interface GatheredRun {
   readonly start: number;
   readonly end: number;
 }
 
-/** Each fits in an object. */
+/** The runs to gather, in order. Each fits in an object. */
 export function runsOf(
   extents: readonly Extent[],
   { object, gatheredRows, runMin }: FileSizes,

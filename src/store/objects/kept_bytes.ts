@@ -1,6 +1,6 @@
 /**
- * Bytes of segments that stay in memory after they were stored, those written last: most are read again soon, by who follows an output and
- * when they are gathered. 16 MiB for all files of a disk.
+ * Bytes of the segments that were stored last stay in memory: most are read again soon, by readers that follow an output and by gathering.
+ * Limit: 16 MiB for all files of a disk.
  */
 import type { FileLayer } from "./file_extents.ts";
 
@@ -11,7 +11,7 @@ export class KeptBytes {
   readonly #layers: FileLayer[] = [];
   #bytes = 0;
 
-  /** Its bytes are stored: they may go from memory. */
+  /** Keeps the bytes of a layer that was stored, and drops those of the oldest layers beyond the limit. */
   add(layer: FileLayer): void {
     this.#layers.push(layer);
     this.#bytes += layer.storedBytes;

@@ -1,5 +1,5 @@
 /**
- * Bytes of layers, from memory, from rows or from objects. What was stored is read in whole blocks, and checked.
+ * Reads bytes of layers from memory, from rows or from objects. Stored bytes are read in whole blocks of 64 KiB and checked.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { FileRows, WantedBytes } from "../file_rows.ts";
@@ -7,9 +7,9 @@ import { BLOCK_BYTES, matchesSums } from "./block_sums.ts";
 import type { Extent, FileLayer } from "./file_extents.ts";
 import type { Objects } from "./objects.ts";
 
-/** Rows that are asked for at once. */
+/** The most bytes of rows that are read at once. */
 const ROWS_BYTES = 1 << 20;
-/** Objects that are read at once. */
+/** How many objects are read at once. */
 const OBJECTS_AT_ONCE = 4;
 
 /** Where the bytes of files are. */
@@ -22,17 +22,20 @@ export interface LayerStorage {
 interface Part {
   readonly layer: FileLayer;
   readonly target: Uint8Array;
-  /** Into the stored bytes of the layer. */
+  /** Where the part begins in the stored bytes of the layer. */
   readonly offset: number;
 }
 
-/** What could not be read. */
+/** A layer that could not be read, and the reason. */
 export interface Unread {
   readonly layer: FileLayer;
   readonly why: string;
 }
 
-/** Fills `into`, whose first byte is at `position`, with what shows; gaps are left as they are. Returns the first that is missing or damaged. */
+/**
+ * Fills `into`, whose first byte is at `position` of the file, with what shows; gaps are left as they are. Resolves with the first layer that is
+ * missing or damaged. Rejects when rows or objects cannot be reached.
+ */
 export async function readExtents(
   { files, objects }: LayerStorage,
   id: number,
@@ -77,7 +80,7 @@ export async function readExtents(
   return undefined;
 }
 
-/** The error for a file of which something is missing. */
+/** The `store_damaged` error of a file that cannot be read. */
 export function damagedSegment(path: string, { layer, why }: Unread): PerigeeError {
   const what = layer.object === undefined ? `segment ${layer.sequence}` : `object ${layer.object}`;
   return new PerigeeError(
@@ -98,7 +101,7 @@ function countOf(parts: readonly Part[], from: number): number {
   return count;
 }
 
-/** The blocks that hold a part. */
+/** The range of stored bytes, in whole blocks, that holds a part. */
 function blocksOf({ layer, target, offset }: Part): Omit<WantedBytes, "sequence"> {
   const first = offset - (offset % BLOCK_BYTES);
   const end = Math.min(

@@ -1,4 +1,4 @@
-/** The segments of a file, read from its rows. */
+/** Loads the segments of a file from the manifest. */
 import { type FileRows, SEGMENT_PAGE } from "../file_rows.ts";
 import { FileExtents, type FileLayer } from "./file_extents.ts";
 

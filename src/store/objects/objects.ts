@@ -1,37 +1,38 @@
 /**
- * The port for objects: immutable bytes by name, which several processes see.
+ * The port for objects: immutable bytes with a name, which several processes share.
  *
  *   absent -> stored    (`put`, whole or not at all) -> removed
  */
 import type { PerigeeError } from "../../errors.ts";
 
-/** An object as it was listed. */
+/** An object in a list. */
 export interface ListedObject {
   readonly name: string;
-  /** Since it was stored, by this machine's clock against that of the place: wrong by as much as they differ. */
+  /** Time since it was stored, by this machine's clock against that of the place: wrong by the difference of the two. */
   readonly ageMs: number;
 }
 
 /**
- * Port. Names are parts of small letters, digits, `-` and `.`, with `/` between them. Calls may overlap. What cannot be reached is tried
- * again, a bucket for about a minute, then rejects with `store_failed`; `disk_full` where the place is full. After `close` nothing is called.
+ * Port. Names are parts of lower-case letters, digits, `-` and `.`, with `/` between them. Calls may overlap. While the place cannot be reached, rows
+ * of the database wait; a bucket is tried for about a minute; a folder is not tried again. Then calls reject with `store_failed`, or with `disk_full`
+ * where the place is full. After `close` nothing is called.
  */
 export interface Objects {
   /**
-   * Stores an object of some MiB, at least 1 byte, which survives a power cut when it resolves. One of this name with the same bytes is no error, so
-   * that a put may be repeated; throws `conflict` for other bytes, which stay.
+   * Stores an object of 1 byte to some MiB, which survives a power cut when it resolves. May be repeated with the same bytes. Throws `conflict` when
+   * the name has other bytes, which stay.
    */
   put(name: string, bytes: Uint8Array): Promise<void>;
-  /** Bytes from `start` on: fewer than `lengthBytes` (at least 1) only at its end. Undefined when it does not exist. */
+  /** Reads `lengthBytes`, at least 1, from `start` on; fewer only at the end of the object. Undefined when it does not exist. */
   get(name: string, start: number, lengthBytes: number): Promise<Uint8Array | undefined>;
-  /** No error when it does not exist. */
+  /** Removes an object. No error when it does not exist. */
   remove(name: string): Promise<void>;
-  /** Those whose name begins with `prefix`, in no order; one that is stored or removed meanwhile may be missing. */
+  /** Objects whose name begins with `prefix`, in no order; one that is stored or removed meanwhile may be missing. */
   list(prefix: string): AsyncIterable<ListedObject>;
   close(): Promise<void>;
 }
 
-/** After a put found another object: whether it is the same, for places that do not compare by themselves. */
+/** For a put that found an object with its name: throws `conflict()` unless that object has the same bytes. */
 export async function assertSame(
   objects: Pick<Objects, "get">,
   name: string,

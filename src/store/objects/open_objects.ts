@@ -7,16 +7,19 @@ import { FolderObjects } from "./folder_objects.ts";
 import type { Objects } from "./objects.ts";
 import { RowObjects } from "./row_objects.ts";
 
-/** Where objects are. */
+/** The place of objects. */
 export interface ObjectsPlace {
   /** `s3://bucket/prefix`, `file:///shared/folder`, or the database itself as `postgres://...`. */
   readonly url: string;
-  /** Of buckets: keys, region and endpoint (`AWS_...`). Default: that of the process. */
+  /** For buckets: keys, region and endpoint (`AWS_...`). Default: the environment of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly clock?: Clock;
 }
 
-/** Opens them. Throws `usage` for another address or without the package that the place needs, `store_failed` when it cannot be reached. */
+/**
+ * Opens objects. Throws `usage` for an address of another kind, or when the package for it is not installed; `store_failed` when the database cannot
+ * be reached. A folder or a bucket is first used by the first call.
+ */
 export async function openObjects({
   url,
   env = process.env,

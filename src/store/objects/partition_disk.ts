@@ -1,12 +1,12 @@
 /**
- * The files of a partition as a `Disk`: what lies below its root is in the database and in objects, so that the next owner of the partition has
- * it too; other paths are those of another disk. docs/decisions/0039-objects.md
+ * The files of a partition as a `Disk`: what is below its root is in the database and in objects, so that the next owner of the partition has
+ * it too. Other paths belong to another disk. docs/decisions/0039-objects.md
  *
  *   absent -> made -> renamed ...
- *                  -> removed    (its rows at once, or when the last who has it open has closed it; its objects after them)
+ *                  -> removed    (its rows at once, or when its last handle is closed; its objects after them)
  *
- * Different from a disk of the system: what was written and not synced is lost with the process, not only with the machine, unless the file was
- * closed. A file that cannot be read as it was written rejects with `store_damaged`. Nothing is written once another owner has the partition:
+ * Unlike on a disk of the system, what was written and not synced is lost with the process, not only with the machine, unless the file was
+ * closed. A read that finds bytes missing or changed rejects with `store_damaged`. Once another owner has the partition, nothing is written:
  * calls reject with `store_failed`.
  */
 import { type Clock, systemClock } from "../../clock.ts";
@@ -21,9 +21,9 @@ import { type FileHome, PartitionFile } from "./partition_file.ts";
 import { PartitionPaths } from "./partition_paths.ts";
 
 export interface PartitionDiskOptions {
-  /** Of the partition, open: its fence holds for the files too. */
+  /** The open store of the partition: its fence holds for the files too. */
   readonly store: { readonly files: FileRows };
-  /** Where the bytes of large files are; closed by its opener, after the disk. */
+  /** The place of the bytes of large files. The caller closes it, after the disk. */
   readonly objects: Objects;
   /**
    * The folder whose files belong to the partition: the `dataDir` of its engine. It is a name, not a folder of this machine, and the same for
@@ -39,14 +39,14 @@ export interface PartitionDiskOptions {
 }
 
 export interface PartitionDisk extends Disk {
-  /** Waits for what goes on behind: gathering, and removing objects. Before the store is closed; open files are their owners'. */
+  /** Waits for work in the background: gathering, and removing objects. Call it before the store is closed. Does not close open files. */
   close(): Promise<void>;
 }
 
-/** Files that one owner may make: the rest of a number is its epoch. */
+/** How many files one owner may make: the id of a file is the owner's epoch times this, plus a count. */
 const FILES_OF_EPOCH = 2 ** 30;
 
-/** One for a store. Rejects as the calls of the store do. */
+/** Opens the disk; one for a store. Rejects as the calls of the store do. */
 export async function openPartitionDisk(options: PartitionDiskOptions): Promise<PartitionDisk> {
   const { store, objects, root, clock = systemClock, elsewhere = systemDisk, sizes = FILE_SIZES } = options;
   const owner = await store.files.owner();
@@ -58,11 +58,11 @@ class OwnedDisk implements PartitionDisk {
   readonly #home: FileHome;
   readonly #paths: PartitionPaths;
   readonly #elsewhere: Disk;
-  /** Files that somebody has open, or that are being gathered. */
+  /** Files that are open or being gathered. */
   readonly #open = new Map<string, PartitionFile>();
   /** By path. */
   readonly #turns = new KeyedMutex();
-  /** What goes on behind. Never rejects. */
+  /** Work in the background. Never rejects. */
   readonly #behind = new Set<Promise<void>>();
   #made = 0;
 
@@ -113,7 +113,7 @@ class OwnedDisk implements PartitionDisk {
     });
   }
 
-  /** Those of the partition are in no folder of the system. */
+  /** Does nothing below the root: files of the partition are not in folders of the system. */
   async makePrivateFolder(path: string): Promise<void> {
     if (this.#paths.inside(path) === undefined) await this.#elsewhere.makePrivateFolder(path);
   }
@@ -152,7 +152,7 @@ class OwnedDisk implements PartitionDisk {
     return new PartitionFile(this.#home, name, row);
   }
 
-  /** What is written is stored, as it stays in a file of the system that is closed. */
+  /** Stores what was written, because a closed file of the system keeps it too. */
   async #closed(file: PartitionFile): Promise<void> {
     try {
       await file.flush();
@@ -191,7 +191,7 @@ class OwnedDisk implements PartitionDisk {
     this.#open.set(next, file);
   }
 
-  /** What removes a file, and what follows when that has happened. Who has it open keeps it. */
+  /** The change that removes a file, and what to do afterwards. Open handles keep the file. */
   async #removal(
     name: string,
   ): Promise<{ readonly change: FileChange; readonly done: () => void } | undefined> {
@@ -213,12 +213,12 @@ class OwnedDisk implements PartitionDisk {
     };
   }
 
-  /** What stays is not named by any segment, and is swept. */
+  /** An object that could not be removed is not named by any segment, and is swept. */
   async #removeObjects(file: PartitionFile): Promise<void> {
     for (const object of file.objects) await this.#home.objects.remove(object);
   }
 
-  /** What fails leaves objects that are swept, and files that the next owner removes. */
+  /** Works in the background. A failure leaves objects that are swept, and files that the next owner removes. */
   #goOn(work: () => Promise<void>): void {
     const going = work()
       .catch(() => undefined)

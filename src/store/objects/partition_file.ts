@@ -1,13 +1,13 @@
 /**
- * A file of a partition while it is open, for all who have it open in this process.
+ * A file of a partition while it is open, shared by all its handles in this process.
  *
- *   written -> written down    (as rows; what is large as objects, which are stored first and then named)
- *           -> gathered        (many rows become an object, and are removed in the transaction that names it)
+ *   written -> written down    (as rows; large parts as objects, which are stored first and then named)
+ *                   -> gathered        (many rows become an object, and are removed in the transaction that names it)
  *
- * One change of a file is on its way at a time, under the fence of the partition; what is written meanwhile goes with the next. After a
- * change that failed every call rejects as it did: another process may own the file.
+ * One change of a file is under way at a time, under the fence of the partition; what is written meanwhile is in the next one. After a change that
+ * failed, every change rejects with the same error: another process may own the file.
  *
- * Limits: twice the size of an object that is not stored of a file, then writers wait. `file_sizes.ts` has the sizes.
+ * Limit: 16 MiB of a file, twice the size of an object, may be not yet stored; then writers wait. `file_sizes.ts` has the sizes.
  */
 import type { Clock } from "../../clock.ts";
 import { hasCode } from "../../errors.ts";
@@ -49,7 +49,7 @@ const READ_TRIES_MAX = 4;
 
 export class PartitionFile {
   readonly id: number;
-  /** Of the manifest; another one after it was renamed. */
+  /** Its path in the manifest; changes when the file is renamed. */
   path: string;
   /** Open handles. */
   users = 0;
@@ -57,7 +57,7 @@ export class PartitionFile {
   readonly #extents: FileExtents;
   readonly #slot = new TurnSlot();
   #unwritten: Unwritten = nothing();
-  /** `stored`: as the manifest has it. */
+  /** `stored`: size and time in the manifest. */
   readonly #state: {
     size: number;
     modifiedMs: number;
@@ -145,7 +145,7 @@ export class PartitionFile {
     this.#changed(sizeBytes);
   }
 
-  /** When it resolves, all that was written before the call is stored. Begins in this turn where nothing is on its way. */
+  /** When it resolves, everything that was written before the call is stored. Begins in the turn of the call if no change is under way. */
   async flush(): Promise<void> {
     this.#assertUsable();
     if (this.#isChanged) return this.#slot.take(() => this.#writeDown());
@@ -153,12 +153,12 @@ export class PartitionFile {
     this.#assertUsable();
   }
 
-  /** Whether it is being stored or gathered: what loads it from its rows would find what is removed soon. */
+  /** Whether it is being stored or gathered: loading it now would find rows that are about to be removed. */
   get isBusy(): boolean {
     return this.#gathering !== undefined || !this.#slot.isFree;
   }
 
-  /** Gathers what is worth it, once the last user has left. Never rejects. */
+  /** For a file without open handles: gathers its rows if they have `runMin` bytes, and waits for changes under way. Never rejects. */
   async settled(): Promise<void> {
     while (this.#gathering !== undefined) await this.#gathering;
     if (this.#ungathered.bytes >= this.#home.sizes.runMin) await this.#gathered();
@@ -200,7 +200,7 @@ export class PartitionFile {
     if (bytes >= sizes.gathered || rows >= sizes.gatheredRows) void this.#gathered();
   }
 
-  /** What cannot be stored as an object for now is stored as a row. */
+  /** A part that cannot be stored as an object now becomes a row. */
   async #storeLarge(
     added: readonly { readonly layer: FileLayer; readonly isLarge: boolean }[],
   ): Promise<void> {
@@ -215,7 +215,7 @@ export class PartitionFile {
     }
   }
 
-  /** One at a time: that which is under way, else a new one. */
+  /** Joins the gathering under way, or begins one. */
   #gathered(): Promise<void> {
     this.#gathering ??= this.#gather().finally(() => {
       this.#gathering = undefined;
@@ -223,14 +223,14 @@ export class PartitionFile {
     return this.#gathering;
   }
 
-  /** Never rejects: what was not gathered stays as it is, until there is as much again. */
+  /** Never rejects: rows that were not gathered stay, until there are as many new ones. */
   async #gather(): Promise<void> {
     this.#ungathered = { bytes: 0, rows: 0 };
     try {
       for (const run of runsOf(this.#extents.all, this.#home.sizes))
         if (!(await this.#gatherRun(run))) return;
     } catch {
-      // Its rows are still there.
+      // The rows still exist.
     }
   }
 
@@ -297,7 +297,7 @@ export class PartitionFile {
     };
   }
 
-  /** Never rejects: what stays is not named by any segment, and is swept. */
+  /** Never rejects: an object that could not be removed is not named by any segment, and is swept. */
   async #removeObjects(layers: readonly FileLayer[]): Promise<void> {
     for (const { object } of layers)
       if (object !== undefined) await this.#home.objects.remove(object).catch(() => undefined);

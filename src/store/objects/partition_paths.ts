@@ -1,4 +1,4 @@
-/** Paths below the root of a partition, as the manifest has them: without the root, with `/`. */
+/** Paths of a partition's files in the manifest: relative to its root, with `/`. */
 import { relative, resolve, sep } from "node:path";
 
 export class PartitionPaths {
@@ -8,7 +8,7 @@ export class PartitionPaths {
     this.root = resolve(root);
   }
 
-  /** Undefined for what is elsewhere; empty for the root itself. */
+  /** The path in the manifest; undefined for a path that is not below the root, empty for the root itself. */
   inside(path: string): string | undefined {
     const full = resolve(path);
     if (full === this.root) return "";

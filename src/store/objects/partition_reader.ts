@@ -1,6 +1,6 @@
 /**
- * The files of a partition for a process that does not own it: what is committed, read only. A file that is open is read as it was when it was
- * opened; it is loaded again when a read passes its end, or finds that what it was made of was gathered since.
+ * The files of a partition for a process that does not own it: what is committed, read only. An open file is read as it was when it was
+ * opened. It is loaded again when a read passes its end, or finds that its segments were gathered or removed since.
  */
 import { type Clock, systemClock } from "../../clock.ts";
 import { type Disk, type DiskFile, systemDisk } from "../../disk.ts";
@@ -15,19 +15,19 @@ import type { Objects } from "./objects.ts";
 import { PartitionPaths } from "./partition_paths.ts";
 
 export interface PartitionReaderOptions {
-  /** Of the database. */
+  /** The address of the database. */
   readonly url: string;
   readonly part: number;
-  /** Closed by its opener. */
+  /** The caller closes it. */
   readonly objects: Objects;
-  /** As its owner's. */
+  /** The same root as that of the partition's owner. */
   readonly root: string;
   readonly clock?: Clock;
   /** For paths that are not below the root, to read and write. Default: this machine's. */
   readonly elsewhere?: Disk;
 }
 
-/** A disk that ends with a session of its own. */
+/** A read-only disk with a separate session. */
 export interface PartitionReader extends Disk {
   close(): void;
 }
@@ -81,7 +81,7 @@ async function openFile(storage: ReadStorage, name: string, path: string): Promi
   if (first === undefined) throw fileError("ENOENT", `no such file: ${path}`);
   let row: FileRow = first;
   let extents: FileExtents = await loadExtents(storage.files, row.id);
-  /** False when it is as it was. */
+  /** Resolves with false when the file has not changed. */
   const reload = async (): Promise<boolean> => {
     const found = await storage.files.file(name);
     if (found === undefined || found.id !== row.id || found.version === row.version) return false;

@@ -1,6 +1,6 @@
 /**
- * Objects as rows of PostgreSQL, in chunks of 1 MiB, with a session of their own: they need no other place, and are in the backup of the
- * database. A put is one statement.
+ * Objects as rows of PostgreSQL, in chunks of 1 MiB, on a separate session: they need no other place, and the backup of the database contains
+ * them. A put is one statement. Calls wait while the database is away.
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -17,7 +17,7 @@ export class RowObjects implements Objects {
     this.#asking = asking;
   }
 
-  /** Rejects as `openPostgresStore` does. */
+  /** Connects. Rejects as `openPostgresStore` does. */
   static async open(url: string, clock: Clock): Promise<RowObjects> {
     return new RowObjects(await PgAsking.open(url, clock));
   }

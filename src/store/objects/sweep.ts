@@ -1,29 +1,30 @@
 /**
- * Objects that no segment names: of owners who died between storing and naming, of removals that failed. Removed only when they are old enough
- * that nobody can be about to name them, and their name is one that files of partitions have.
+ * Removes objects that no segment names: those of owners that died between storing and naming, and of removals that failed. An object is removed
+ * only when it is so old that no process can still be about to name it, and when it has the name of an object of a partition's file. The inputs of
+ * shards (`runs/...`) have other names.
  */
 import type { FileRows } from "../file_rows.ts";
 import type { Objects } from "./objects.ts";
 
-/** Far above any difference of clocks, and above what lies between storing an object and naming it. */
+/** Far longer than any difference of clocks, and than the time between storing an object and naming it. */
 const ORPHAN_AGE_MS = 24 * 60 * 60 * 1_000;
 const PAGE = 500;
-/** As `partition_file.ts` names them, with what a folder adds to those that were never whole. */
+/** As `partition_file.ts` names them, with the ending of a folder's temporary files. */
 const NAME = /^p\d+\/\d+\/\d+-\d+\.e\d+(\.[\w-]+\.tmp)?$/;
 
 export interface SweepOptions {
-  /** Those of any partition: what segments of all partitions name is kept. */
+  /** The files of any partition: objects that segments of any partition name are kept. */
   readonly files: Pick<FileRows, "named">;
   readonly objects: Objects;
   /** Only objects of this partition. Default: of all. */
   readonly part?: number;
-  /** Ends it with its reason. */
+  /** Ends the sweep, which rejects with `signal.reason`. */
   readonly signal?: AbortSignal;
-  /** At least an hour. Default: a day. */
+  /** Only older objects are removed. Pass at least an hour, which is not checked. Default: a day. */
   readonly ageMs?: number;
 }
 
-/** Resolves with how many were removed. May run in several processes at once. Rejects with the first error of the store or the objects. */
+/** Resolves with how many objects were removed. May run in several processes at once. Rejects with the first error of the store or the objects. */
 export async function sweepObjects(options: SweepOptions): Promise<number> {
   const { files, objects, part, signal, ageMs = ORPHAN_AGE_MS } = options;
   let removed = 0;

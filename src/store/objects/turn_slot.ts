@@ -1,4 +1,4 @@
-/** Steps one after another; the first one begins in the turn of its call. */
+/** Runs steps one after another. A step that has not to wait begins in the turn of its call. */
 export class TurnSlot {
   /** Settles when the last step has ended; undefined without any. Never rejects. */
   #last: Promise<void> | undefined;

@@ -1,4 +1,4 @@
-/** How what was written is stored: large runs as objects, the rest as rows. */
+/** Cuts what was written into pieces: large runs become objects, the rest rows. */
 import type { Extent } from "./file_extents.ts";
 import type { FileSizes } from "./file_sizes.ts";
 
@@ -9,7 +9,7 @@ export interface WrittenPiece {
   readonly isLarge: boolean;
 }
 
-/** `extents` are in memory, in order. */
+/** The pieces of `extents`, which are in memory and in order. */
 export function piecesOf(extents: readonly Extent[], sizes: FileSizes): WrittenPiece[] {
   const pieces: WrittenPiece[] = [];
   let run: Extent[] = [];
@@ -47,7 +47,7 @@ function cut(start: number, bytes: Uint8Array, sizes: FileSizes): WrittenPiece[]
     const left = bytes.byteLength - at;
     const isLarge = left >= sizes.largeMin;
     const length = Math.min(left, isLarge ? sizes.object : sizes.row);
-    // Of its own, so that a piece in memory does not keep the others.
+    // A copy, so that one piece in memory does not keep the others.
     const own = length === bytes.byteLength ? bytes : bytes.slice(at, at + length);
     pieces.push({ start: start + at, bytes: own, isLarge });
     at += length;

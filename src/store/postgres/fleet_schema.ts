@@ -1,8 +1,7 @@
 /**
- * The tables of a fleet: who works, who has which partition, where projects are at home, their keys, what was audited, and
- * what limits have left.
+ * The tables of a fleet: workers, homes of projects, the fleet's secret, keys, the audit log, and the state of shared limits.
  *
- * Times are the database's. `in_fleet` marks the partitions that workers adopt: others belong to programs that opened a store themselves.
+ * Leases use the clock of the database. `in_fleet` marks the partitions that workers adopt: others belong to programs that opened a store themselves.
  */
 export const FLEET_TABLES = `
   ALTER TABLE perigee_partitions ADD COLUMN in_fleet boolean NOT NULL DEFAULT false;

@@ -1,6 +1,6 @@
 /**
- * Statements outside a partition: each is a transaction of its own that may be repeated. A lost session is replaced, for as long as the server
- * is away, and the statement made again.
+ * Statements outside a partition. Each is one transaction that is safe to repeat: when the session is lost, a new one is opened, however long the
+ * server is away, and the statement is repeated.
  */
 import type { Clock } from "../../clock.ts";
 import { KeyedMutex } from "../../keyed_mutex.ts";
@@ -9,7 +9,7 @@ import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import { migratePg } from "./pg_schema.ts";
 import type { PgResult, PgValue } from "./pg_session.ts";
 
-/** One session, which does statements one after another. Close it. */
+/** One session that runs statements one after another. Close it. */
 export class PgAsking {
   readonly #connection: PgConnection;
   readonly #turns = new KeyedMutex();
@@ -33,7 +33,7 @@ export class PgAsking {
     }
   }
 
-  /** Rejects with a `PerigeeError`. */
+  /** Waits while the server is away. Rejects with a `PerigeeError`. */
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#turns.take("", () => this.#answered(sql, values));
 

@@ -1,11 +1,11 @@
 /**
- * Group commit on PostgreSQL: what arrived while one transaction was being committed is written in the next one together.
+ * Group commit on PostgreSQL: requests that arrive while one transaction is being committed are written together in the next one.
  *
- *   open -> open      (the session is lost: connects again for as long as it takes, finds out whether the last transaction was committed,
- *                      and does it again if not; callers wait meanwhile)
- *        -> failed    (the partition was taken over, or the server cannot do what is asked: every later call is `store_failed`)
+ *   open -> open      (the session is lost: connects again, however long it takes, finds out whether the last transaction was committed,
+ *                      and repeats it if not; callers wait meanwhile)
+ *        -> failed    (the partition was taken over, or a statement failed for good: every later call rejects with `store_failed`)
  *
- * A group is tried as it is first. When a call of it is refused, the group is undone and tried again with a savepoint before each
+ * A group is first tried without savepoints. When one of its calls is refused, the group is rolled back and tried again with a savepoint before each
  * write, so that only that call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
  *
  * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
@@ -27,12 +27,12 @@ import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import type { PgPartition } from "./pg_partition.ts";
 import type { PgTables } from "./pg_tables.ts";
 
-/** Does requests on the tables of a partition, one `handle` after another. */
+/** Does requests on the tables of a partition. Call `handle` and `renew` one after another. */
 export class PgGroupCommit {
   readonly #connection: PgConnection;
   readonly #partition: PgPartition;
   readonly #tables: PgTables;
-  /** Why nothing works any more, once it is so. */
+  /** The error of the state `failed`. */
   #fatal: PerigeeError | undefined;
   #isSpaceLow = false;
 
@@ -42,7 +42,7 @@ export class PgGroupCommit {
     this.#tables = tables;
   }
 
-  /** True from a write that found the disk of the server full to one that did not. */
+  /** True from a write that found the disk of the server full until one that did not. */
   get isSpaceLow(): boolean {
     return this.#isSpaceLow;
   }
@@ -58,7 +58,7 @@ export class PgGroupCommit {
     return replies;
   }
 
-  /** Keeps the partition while nothing is written. Never rejects: what fails shows at the next call. */
+  /** Renews the lease while nothing is written. Never rejects: a failure shows at the next call. */
   async renew(): Promise<void> {
     if (this.#fatal !== undefined) return;
     await this.#commit([]);
@@ -85,9 +85,9 @@ export class PgGroupCommit {
     }
   }
 
-  /** Until it is committed, or fails for a reason that trying again does not mend. */
+  /** Tries until the group is committed, or fails for a reason that another try does not solve. */
   async #transaction(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
-    let isInDoubt = false; // the session of an attempt was lost: it may be committed yet
+    let isInDoubt = false; // the session of an attempt was lost: it may still be committed
     for (let isCareful = false; ; ) {
       try {
         const replies = await this.#attempt(group, isCareful);
@@ -109,7 +109,7 @@ export class PgGroupCommit {
     }
   }
 
-  /** Undefined if an earlier transaction turned out to be committed, and this one is undone. */
+  /** Undefined if an earlier transaction turned out to be committed: this one is rolled back. */
   async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
     const { query, session } = this.#connection;
     await session.script("BEGIN");
@@ -151,7 +151,7 @@ export class PgGroupCommit {
     }
   }
 
-  /** Writes that happened before their answer was lost; what was read with them is read again. */
+  /** Replies for a group that was committed and whose answer was lost; its reads are repeated. */
   async #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
     const replies: StoreReply[] = [];
     for (const request of group)
@@ -166,13 +166,13 @@ export class PgGroupCommit {
   }
 
   async #doAlone({ kind, id }: LoneRequest): Promise<StoreReply> {
-    // What is deleted leaves the files of PostgreSQL by its own vacuum; a reserve is for a disk of its own.
+    // PostgreSQL's vacuum removes what was deleted; a reserve of space is for a disk of this machine.
     if (kind !== "openLog")
       return { id, ok: true, value: kind === "takeReserve" ? !this.#isSpaceLow : undefined };
     return this.#answered(id, "cannot open the work log", () => this.#tables.log.open());
   }
 
-  /** Outside a transaction; again when the session was lost, or the server asks for it. */
+  /** Works outside a transaction, and repeats the work when the session was lost or the server asks for it. */
   async #answered(id: number, doing: string, work: () => unknown): Promise<StoreReply> {
     for (;;) {
       try {
@@ -209,7 +209,7 @@ export class PgGroupCommit {
     try {
       await this.#connection.session.script("ROLLBACK");
     } catch {
-      // A session that is lost undoes it by itself, and the next statement says so.
+      // The server rolls back when a session is lost, and the next statement fails.
     }
   }
 

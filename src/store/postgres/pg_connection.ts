@@ -1,28 +1,28 @@
 /**
- * The connection to the database: one session at a time. When it is lost, a new one is opened, however long that takes.
+ * The connection of a store to the database: one session at a time. When it is lost, a new one is opened, however long that takes.
  *
- *   connected -> away -> connected ...     (a restart, a failover, a network failure: tried again after 0.1 to 2 s)
+ *   connected -> away -> connected ...     (a restart, a failover, a network failure: tried again at once, then after 0.1 to 2 s)
  *             -> closed
  *
- * The waits grow until something is done, not only until a session is open: a server that is read-only lets in, and refuses each write.
+ * The waits grow until a statement succeeds, not only until a session is open: a read-only server accepts sessions and refuses each write.
  *
- * Time-outs and the isolation level of the session are its own, whatever those of the role or the database are: they are for people's
- * queries, and the store has a limit for each of its statements (pg_session.ts).
+ * The session sets its time-outs and isolation level, whatever the defaults of the role or the database are: those are meant for people's
+ * queries, and the store limits each of its statements (pg_session.ts).
  */
 import type { Clock } from "../../clock.ts";
 import { pgFaultOf } from "./pg_failure.ts";
 import { connectPg, type PgResult, type PgSession, type PgValue } from "./pg_session.ts";
 
-/** Between two attempts to connect: twice as long each time. A restart takes about a second, a failover some. */
+/** Waits between attempts to connect, twice as long each time. A restart takes about a second, a failover some seconds. */
 const FIRST_WAIT_MS = 100;
 const LAST_WAIT_MS = 2_000;
 
-/** One for a store. Not for concurrent use: a `reconnect` replaces the session that queries run on. */
+/** One for a store. Not for concurrent use: `reconnect` replaces the session on which queries run. */
 export class PgConnection {
   readonly #url: string;
   readonly #clock: Clock;
   #session: PgSession;
-  /** Before the next attempt to connect. */
+  /** The wait before the next attempt to connect. */
   #waitMs = 0;
 
   private constructor(url: string, clock: Clock, session: PgSession) {
@@ -31,12 +31,12 @@ export class PgConnection {
     this.#session = session;
   }
 
-  /** Rejects as `connectPg` does, at the first failure: it is reported to the one who starts the process. */
+  /** Rejects as `connectPg` does, at the first failure: the caller reports it when the process starts. */
   static async open(url: string, clock: Clock): Promise<PgConnection> {
-    return new PgConnection(url, clock, await openSession(url));
+    return new PgConnection(url, clock, await openDurableSession(url));
   }
 
-  /** Of the session that is open now. */
+  /** Runs a statement on the current session. */
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#session.query(sql, ...values);
 
@@ -44,14 +44,14 @@ export class PgConnection {
     return this.#session;
   }
 
-  /** Resolves with a new session in place of a lost one. Rejects only with what waiting does not mend. */
+  /** Replaces a lost session; resolves when the new one is open. Rejects only with an error that waiting does not solve. */
   async reconnect(): Promise<void> {
     this.#session.end();
     for (;;) {
       if (this.#waitMs > 0) await this.#clock.sleep(this.#waitMs);
       this.#waitMs = Math.min(Math.max(2 * this.#waitMs, FIRST_WAIT_MS), LAST_WAIT_MS);
       try {
-        this.#session = await openSession(this.#url);
+        this.#session = await openDurableSession(this.#url);
         return;
       } catch (error) {
         if (pgFaultOf(error) !== "away") throw error;
@@ -59,7 +59,7 @@ export class PgConnection {
     }
   }
 
-  /** The session did what was asked of it: when it is lost, the next one is opened at once. */
+  /** Call it after a statement succeeded: when the session is lost then, the next one is opened at once. */
   works(): void {
     this.#waitMs = 0;
   }
@@ -69,7 +69,7 @@ export class PgConnection {
   }
 }
 
-/** What roles and databases may have other defaults of. */
+/** Settings for which roles and databases may have other defaults. */
 const SESSION = `
   SET default_transaction_isolation = 'read committed';
   SET statement_timeout = 0;
@@ -78,7 +78,7 @@ const SESSION = `
 `;
 
 /** Every commit of the session is durable before it is acknowledged, whatever the default of the database is. */
-async function openSession(url: string): Promise<PgSession> {
+export async function openDurableSession(url: string): Promise<PgSession> {
   const session = await connectPg(url);
   try {
     await session.script(SESSION);

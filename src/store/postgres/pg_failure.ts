@@ -1,12 +1,12 @@
 /**
- * What an error of PostgreSQL or of the way to it means for the store.
+ * What an error of PostgreSQL, or of the connection to it, means for the store.
  *
- *   away       the session is lost, or the server takes no writes now: connect again, for as long as that takes
- *   again      the server undid the transaction for the sake of another one: begin it again
+ *   away       the session is lost, or the server takes no writes now: connect again, however long that takes
+ *   again      the server rolled back the transaction because of another one: begin it again
  *   conflict   a unique column holds the value already
- *   full       no space on its disk: what was begun is undone, the call may be repeated
- *   refused    the server does not let this user in, or has no such database: for the operator
- *   failed     anything else, and what the program itself throws, such as for a row that is not JSON: final
+ *   full       no space on the server's disk: the transaction is rolled back, the call may be repeated
+ *   refused    the server does not admit this user, or has no such database: the operator must act
+ *   failed     anything else, and errors of the program itself, such as for a row that is not JSON: final
  *
  * Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
@@ -17,7 +17,7 @@ import { messageOf, PerigeeError } from "../../errors.ts";
 /** See above. */
 export type PgFault = "away" | "again" | "conflict" | "full" | "refused" | "failed";
 
-/** Five digits and capitals; errors of the system and of `pg` itself have other codes, or none. */
+/** Five digits or capitals; errors of the system and of `pg` itself have other codes, or none. */
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
 const FAULTS: Readonly<Record<string, PgFault>> = {
@@ -39,10 +39,10 @@ const FAULTS: Readonly<Record<string, PgFault>> = {
   "57P03": "away", // cannot_connect_now
 };
 
-/** Errors that another session would meet again. */
+/** Errors that would occur again on another session. */
 const OF_PROGRAM = [PerigeeError, AssertionError, TypeError, RangeError, SyntaxError, ReferenceError];
 
-/** What it means. An error of `pg` without a code of the server is a lost session: `pg` has no code for that. */
+/** The fault of an error. An error of `pg` without a code of the server is a lost session: `pg` has no code for that. */
 export function pgFaultOf(error: unknown): PgFault {
   const code = errorCodeOf(error);
   if (code === undefined || !SQLSTATE.test(code))
@@ -53,7 +53,7 @@ export function pgFaultOf(error: unknown): PgFault {
   return code.startsWith("28") ? "refused" : "failed"; // invalid_authorization_specification
 }
 
-/** The `PerigeeError` for anything thrown while the store was at work; one that is one already stays as it is. */
+/** The `PerigeeError` for anything thrown while the store worked: `disk_full`, `usage` or `store_failed`. A `PerigeeError` is returned unchanged. */
 export function pgFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const fault = pgFaultOf(error);

@@ -1,7 +1,7 @@
 /**
  * The files of one partition in PostgreSQL. The caller owns the transaction.
  *
- * Bytes are stored as they are (`STORAGE EXTERNAL`), so that the server reads a range without the rest.
+ * Bytes are stored uncompressed (`STORAGE EXTERNAL`), so that the server reads a range without the rest.
  */
 import {
   type FileChange,
@@ -53,7 +53,7 @@ export const FILES_SCHEMA: string = `
   ALTER TABLE perigee_objects ALTER COLUMN bytes SET STORAGE EXTERNAL;
   `;
 
-/** Comes after every name that begins with a folder and "/". */
+/** `<folder>0` sorts directly after every path that begins with `<folder>/`. */
 const AFTER_SLASH = "0";
 
 export class PgFiles {
@@ -61,7 +61,7 @@ export class PgFiles {
   readonly #part: number;
   readonly #epoch: () => number;
 
-  /** `epoch`: of the owner; a reader has none. */
+  /** `epoch`: returns that of the owner; a reader passes one that returns 0. */
   constructor(query: PgQuery, part: number, epoch: () => number) {
     this.#query = query;
     this.#part = part;
@@ -72,7 +72,7 @@ export class PgFiles {
     for (const change of changes) await this.#change(change);
   }
 
-  /** What `FileRows` answers to a read. */
+  /** Does a read of `FileRows`. */
   answer(asked: FilesAsked): unknown {
     switch (asked.what) {
       case "owner":
@@ -153,7 +153,6 @@ export class PgFiles {
   async #change(change: FileChange): Promise<void> {
     switch (change.kind) {
       case "make":
-        // Who owned the partition before may have died while such files were open.
         await this.#run(
           "INSERT INTO perigee_files (part, path, id, modified_ms) VALUES ($1, $2, $3, $4)",
           change.path,
@@ -202,7 +201,7 @@ export class PgFiles {
       if (object === undefined) end += storedBytes;
       return end;
     });
-    // One statement, because a round trip costs more than what it does: an output is synced hundreds of times a second.
+    // One statement, because a round trip costs more than the work: an output is synced hundreds of times a second.
     await this.#run(
       `WITH added AS (
          INSERT INTO perigee_segments (part, file, sequence, start, shown, stored, sums, object, bytes)
@@ -229,7 +228,7 @@ export class PgFiles {
   }
 }
 
-/** Removes what an owner before left of files that were removed while they were open. */
+/** Removes files that were removed while they were open, and whose owner died before it closed them. */
 export const REAP_REMOVED: string = `
   WITH reaped AS (DELETE FROM perigee_files WHERE part = $1 AND path >= '${REMOVED_FOLDER}' AND path < '${REMOVED_FOLDER.slice(0, -1)}${AFTER_SLASH}'
     RETURNING id)

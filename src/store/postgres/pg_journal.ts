@@ -1,7 +1,7 @@
 /**
  * Tasks and journal entries of one partition in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`).
  *
- * The caller owns the transaction. Sequences and rows are numbered here: the partition has one owner, so nobody else adds any.
+ * The caller owns the transaction. Sequences and rows are numbered here: the partition has one owner, so no other process adds any.
  */
 import { PerigeeError } from "../../errors.ts";
 import {
@@ -36,13 +36,13 @@ export class PgJournal {
     this.#part = part;
   }
 
-  /** A transaction was undone, and with it the numbers that it gave. */
+  /** Call it after a rollback: the numbers of that transaction are void. */
   undone(): void {
     this.#nextSequences.clear();
     this.#nextRow = undefined;
   }
 
-  /** Inserts or replaces by id. Throws `conflict` when another task has the name: the transaction must be undone then. */
+  /** Inserts or replaces by id. Throws `conflict` when another task has the name: roll back the transaction then. */
   async putTask(task: StoredTask): Promise<void> {
     try {
       await this.#query(

@@ -1,8 +1,8 @@
 /**
  * The work log's rows of one partition in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`).
  *
- * The caller owns the transaction. A commit is a few statements of arrays, however many tasks and answers it has; bytes travel
- * end to end and are cut by the server.
+ * The caller owns the transaction. A commit is a few statements with arrays, however many tasks and answers it has. Bytes are sent
+ * end to end, and the server cuts them.
  */
 import { PerigeeError } from "../../errors.ts";
 import {
@@ -47,7 +47,7 @@ export class PgLog {
     this.#part = part;
   }
 
-  /** The tables exist since the store was opened. */
+  /** Reads names and the last task number. The tables exist: opening the store made them. */
   async open(): Promise<OpenedLog> {
     const names = await this.#rows<{ readonly number: number; readonly crc: number; readonly text: string }>(
       "SELECT number, crc, text FROM perigee_log_names WHERE part = $1 ORDER BY number",
@@ -58,7 +58,7 @@ export class PgLog {
     return { names: readNames(names), lastTask: last?.number ?? 0, notes: [] };
   }
 
-  /** Throws `conflict` after some of it: the transaction must be undone then. */
+  /** Throws `conflict` after a part of the commit: roll back the transaction then. */
   async commit(commit: Omit<LogCommit, "outputs">): Promise<void> {
     const { names, accepted, dropped, answers, bodies, erased, removed, sequence, records, cutTo } = commit;
     if (names.length > 0)
@@ -100,7 +100,7 @@ export class PgLog {
       await this.#run("DELETE FROM perigee_log_entries WHERE part = $1 AND sequence <= $2", cutTo);
   }
 
-  /** One page in order, after a sequence; empty at the end. */
+  /** One page of entries after a sequence, in order; empty at the end. */
   async entries(after: number): Promise<StoredLogEntry[]> {
     const sizes = await this.#rows<{ readonly size: number }>(
       `SELECT length(records) AS size FROM perigee_log_entries
@@ -271,7 +271,7 @@ export class PgLog {
     );
   }
 
-  /** `$1` is the partition. */
+  /** Runs a statement whose `$1` is the partition. */
   async #rows<T>(sql: string, ...values: readonly PgValue[]): Promise<readonly T[]> {
     const { rows } = await this.#query(sql, this.#part, ...values);
     return rows as T[]; // columns as selected

@@ -1,22 +1,22 @@
 /**
- * The partition of a process, held by a lease: one owner at a time, on the database's clock.
+ * The partition of a process, held by a lease on the database's clock: one owner at a time.
  *
- *   free -> held        (`take`: the lease that was there has ended; the epoch rises)
+ *   free -> held        (`take`: the former lease has ended; the epoch rises)
  *   held -> held        (`renew`, in every transaction, and every 1.5 s)
- *        -> lost        (another owner has taken it since: nothing of this one can be committed any more)
+ *        -> lost        (another owner has taken it: this one can commit nothing more)
  *        -> free        (`release`)
  *
- * A transaction begins with `renew`, which locks the row: another process that takes the partition over waits until it has ended, and
+ * A transaction begins with `renew`, which locks the row: another process that takes the partition over waits until the transaction has ended, and
  * a later transaction of the former owner finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
- * transactions, so that after a lost session it is known whether the last one was committed, also if it is committed
- * only then: a commit waits for a standby as long as that is away.
+ * transactions. It shows after a lost session whether the last transaction was committed, even if that happens later: a commit waits for a standby
+ * as long as that is away.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { PgQuery } from "./pg_session.ts";
 
-/** How long a partition stays with an owner that does not renew it, so that the partition of a dead one is taken over within 10 s. */
+/** How long a lease lasts without renewal. Short, so that the partition of a dead owner is taken over within 10 s. */
 export const LEASE_MS = 6_000;
-/** How often it is renewed. */
+/** How often an owner renews its lease. */
 export const RENEW_MS = 1_500;
 
 /** One for a store. */
@@ -26,7 +26,7 @@ export class PgPartition {
   #epoch = 0;
   #commits = 0;
 
-  /** `owner`: for people, such as a host's name and a process. */
+  /** `owner`: a text for people, such as a host and a process; in a fleet the id of a worker, which other workers read. */
   constructor(part: number, owner: string) {
     this.#part = part;
     this.#owner = owner;
@@ -36,12 +36,12 @@ export class PgPartition {
     return this.#part;
   }
 
-  /** Of this owner, once it has taken it. */
+  /** The epoch of this owner; 0 before `take`. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Throws `data_dir_in_use` while another owner holds it. */
+  /** Takes the partition, and makes it if it does not exist. Throws `data_dir_in_use` while another owner holds it. */
   async take(query: PgQuery): Promise<void> {
     await query("INSERT INTO perigee_partitions (part) VALUES ($1) ON CONFLICT DO NOTHING", this.#part);
     const { rows } = await query(
@@ -59,7 +59,7 @@ export class PgPartition {
   }
 
   /**
-   * At the start of a transaction. Resolves with false, and counts it, if the last one was committed after all: it was under way
+   * Call it at the start of a transaction. Resolves with false, and counts it, if the last transaction was committed after all: it was under way
    * when its session was lost, and this one has waited for its end. Throws `store_failed` when the partition has another owner.
    */
   async renew(query: PgQuery): Promise<boolean> {
@@ -74,12 +74,12 @@ export class PgPartition {
     return count > 0 || !(await this.wasCommitted(query));
   }
 
-  /** The transaction that `renew` began was committed. */
+  /** Call it after the transaction that `renew` began was committed. */
   committed(): void {
     this.#commits += 1;
   }
 
-  /** After a lost session: whether the transaction that `renew` began was committed, which counts it. Throws `store_failed` as `renew` does. */
+  /** After a lost session: resolves with whether the transaction that `renew` began was committed, and counts it if so. Throws `store_failed` as `renew` does. */
   async wasCommitted(query: PgQuery): Promise<boolean> {
     const { rows } = await query(
       "SELECT commits FROM perigee_partitions WHERE part = $1 AND epoch = $2",
@@ -93,7 +93,7 @@ export class PgPartition {
     return wasCommitted;
   }
 
-  /** No error when another owner has taken it. */
+  /** Ends the lease. No error when another owner has taken the partition. */
   async release(query: PgQuery): Promise<void> {
     await query(
       "UPDATE perigee_partitions SET lease_until = '-infinity' WHERE part = $1 AND epoch = $2",

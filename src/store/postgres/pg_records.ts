@@ -1,7 +1,7 @@
 /**
  * Records of one partition in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`).
  *
- * The caller owns the transaction, and undoes what a call did that ended with `conflict`.
+ * The caller owns the transaction, and rolls back a call that ended with `conflict`.
  */
 import { payloadCrc, type RecordRow, readRecord, recordCrc } from "../checked_rows.ts";
 import { idTaken, isStorable } from "../record_changes.ts";
@@ -29,7 +29,7 @@ const PUT = INSERT.replace(
    WHERE old.project = excluded.project`,
 );
 
-/** The records of a database. */
+/** The records of one partition. */
 export class PgRecords {
   readonly #query: PgQuery;
   readonly #part: number;
@@ -39,7 +39,7 @@ export class PgRecords {
     this.#part = part;
   }
 
-  /** Throws `conflict` after some of the changes: the transaction, or its part, must be undone then. */
+  /** Throws `conflict` after some of the changes: roll back the transaction, or to a savepoint, then. */
   async change(changes: readonly RecordChange[]): Promise<void> {
     for (const change of changes) await this.#apply(change);
   }
@@ -94,7 +94,7 @@ export class PgRecords {
     return (rows as RecordRow[]).map(readRecord); // columns as selected
   }
 
-  /** Undefined where the project has none. */
+  /** The row of a record; undefined where the project has none with this id. */
   async #rowOf(project: ProjectScope, collection: string, id: string): Promise<number | undefined> {
     const { rows } = await this.#query(
       "SELECT row, project FROM perigee_records WHERE part = $1 AND collection = $2 AND id = $3",

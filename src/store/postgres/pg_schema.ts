@@ -2,7 +2,7 @@
  * The tables of a store on PostgreSQL, and their versions. Forward only, one transaction a version, under an advisory lock, so that
  * processes that start together migrate once. A newer schema is refused.
  *
- * A *partition* is everything of one engine: its rows carry its number.
+ * A *partition* is everything of one engine: its rows have its number in the column `part`.
  */
 import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
@@ -13,7 +13,7 @@ import { SHARDS_SCHEMA } from "./shards_schema.ts";
 /** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
 
-/** In order: the schema has the version of as many as were done. Never changed once released, only added to. */
+/** In order: the version of a schema is the number of migrations done. A released migration never changes; new ones are appended. */
 const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE perigee_partitions (
@@ -113,17 +113,17 @@ const MIGRATIONS: readonly string[] = [
 /** Versions of the schema; 0 for a database without the tables. */
 export interface PgSchemaVersions {
   readonly found: number;
-  /** That of this version of perigee. */
+  /** The schema of this version of perigee. */
   readonly newest: number;
 }
 
-/** Reads only, and waits for no migration. Throws `data_dir_newer`. */
+/** Only reads, and does not wait for a migration under way. Throws `data_dir_newer`. */
 export async function pgSchemaVersions({ query }: PgSession): Promise<PgSchemaVersions> {
   return checked((await isMade(query)) ? await versionIn(query) : 0);
 }
 
 /**
- * Makes or migrates the tables, up to `newest`; where they are current, a role that may not create any will do. `found` is what they were
+ * Makes or migrates the tables, up to `newest`. Where they are current, the role needs no right to create tables. `found` is the version
  * before. Throws `data_dir_newer`.
  */
 export async function migratePg(
@@ -146,7 +146,7 @@ export async function migratePg(
   }
 }
 
-/** What the operator should know of a migration that was made in passing. */
+/** Notices for the operator about a migration at the start of a process. */
 export function migrationNotes({ found, newest }: PgSchemaVersions): string[] {
   return found === 0 || found === newest
     ? []

@@ -1,17 +1,17 @@
 /**
- * The only import of `pg`: one session of PostgreSQL. Loaded when a store is opened, and an optional peer: nobody else needs it.
+ * The only import of `pg`: one session of PostgreSQL. `pg` is an optional peer, loaded with the first session.
  *
  *   connected -> lost    (the server or the network ended it, or a query was not answered in time: every later query rejects)
  *             -> ended   (`end`)
  *
- * To leave `pg`: any client that runs prepared statements with binary parameters, one after another on one connection, will do.
+ * To replace `pg`: any client works that runs prepared statements with binary parameters, one after another on one connection.
  */
 import type { ClientBase, ClientConfig } from "pg";
 import { PerigeeError } from "../../errors.ts";
 
 /** An optional peer; the version is that of package.json. */
 const PG_PACKAGE = "pg@8";
-/** For a connection, TLS and the password: a server on the same network takes milliseconds. */
+/** For the connection, TLS and the password: a server on the same network takes milliseconds. */
 const CONNECT_MS = 5_000;
 /** After this a query counts as lost: a statement of the store takes milliseconds, a large page a second. */
 const QUERY_MS = 30_000;
@@ -33,7 +33,7 @@ export interface PgResult {
   readonly count: number;
 }
 
-/** Does one statement with its values for `$1`, `$2` and so on. Rejects with the error of `pg`. */
+/** Runs one statement with its values for `$1`, `$2` and so on. Rejects with the error of `pg`, after 30 s at the latest. */
 export type PgQuery = (sql: string, ...values: readonly PgValue[]) => Promise<PgResult>;
 
 /** One session, for one statement after another. */
@@ -96,7 +96,7 @@ interface Ending {
   end(): Promise<void>;
 }
 
-/** Without waiting for the server, which may not answer: it receives the end of the session, or notices that the connection is closed. */
+/** Does not wait for the server, which may not answer: it receives the end of the session, or notices that the connection is closed. */
 function end(client: ClientBase & Ending): void {
   const { connection } = client as unknown as { readonly connection?: { readonly stream?: Destroyable } }; // pg has no other way
   void client.end().catch(() => undefined);

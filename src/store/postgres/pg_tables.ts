@@ -7,7 +7,7 @@ import type { PgPartition } from "./pg_partition.ts";
 import { PgRecords } from "./pg_records.ts";
 import type { PgQuery } from "./pg_session.ts";
 
-/** One for a store. */
+/** The tables of a store. Not for concurrent use, like their connection. */
 export class PgTables extends PgJournal implements StoreTables {
   readonly records: PgRecords;
   readonly log: PgLog;

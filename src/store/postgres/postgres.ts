@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { PerigeeError } from "../../errors.ts";
 import { type FilesStore, openThreadedStore } from "../threaded_store.ts";
 
-/** Where the thread of PostgreSQL keeps its store. */
+/** The partition of a store, for its thread. */
 export interface PgPlace {
   readonly url: string;
   readonly part: number;
@@ -15,20 +15,20 @@ export interface PgPlace {
 /** Options of `openPostgresStore`. */
 export interface PostgresStoreOptions {
   /**
-   * `postgres://user:password@host:port/database`. One session a process, for its whole life: a pooler in between must give it one
-   * for itself (pgbouncer's `session` mode).
+   * `postgres://user:password@host:port/database`. The store keeps one session for its whole life: a pooler in between must not
+   * share it (pgbouncer's `session` mode).
    */
   readonly url: string;
-  /** Which partition of the database: a whole number from 1 to 2,147,483,647; default 1. One process at a time has it. */
+  /** Which partition of the database: a whole number from 1 to 2,147,483,647. Default 1. One process at a time owns it. */
   readonly part?: number;
-  /** Who has the partition, for messages and for the other processes of a fleet. Default: the process and its host. */
+  /** The owner of the partition, for messages and for the other processes of a fleet. Default: the process and its host. */
   readonly owner?: string;
 }
 
 /**
  * Opens the store of a partition, and makes or migrates the tables. Throws `data_dir_in_use` while another process holds the
- * partition, `data_dir_newer`, `store_damaged`, `disk_full`, `usage` (for options, without the package `pg`, or where the server does
- * not let this user in), or `store_failed`.
+ * partition, `data_dir_newer`, `store_damaged`, `disk_full`, `usage` (for options, without the package `pg`, for a server with
+ * `fsync = off`, or where the server does not admit this user), or `store_failed`.
  *
  * Calls wait while the server is away, and take effect when it is back. An open store keeps the process alive only while calls are
  * pending.
@@ -46,5 +46,5 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return openThreadedStore("postgres_thread.mjs", place);
 }
 
-/** Of the column, an `integer`. */
+/** The greatest `integer` of PostgreSQL. */
 const PART_MAX = 2_147_483_647;

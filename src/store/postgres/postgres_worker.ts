@@ -1,7 +1,7 @@
 /**
  * The thread of a store on PostgreSQL: connects, migrates, takes its partition, then does requests (`packed/store_thread.ts`).
  *
- * While no requests arrive it renews its lease, so that no other process takes the partition of a process that lives.
+ * It renews its lease every 1.5 s, also while no requests arrive, so that no other process takes the partition of a living one.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 import { systemClock, type Timer } from "../../clock.ts";

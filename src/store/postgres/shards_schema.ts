@@ -1,12 +1,12 @@
 /**
- * The tables of large work that is spread over a fleet: runs, and their shards, each a range of lines of the input.
+ * The tables of runs over a fleet, and of their shards: ranges of lines of the input.
  *
  *   shard:  waiting -> claimed -> done | failed
- *                             -> held -> waiting     (nothing of it can go on; released by its client, and claimed again by the same partition)
- *   run:    open -> taken                            (its client has all answers: they are removed)
+ *                             -> held -> waiting     (no item can continue; its client releases it, and the same partition claims it again)
+ *   run:    open -> taken                            (its client has all answers: they are removed, then the run)
  *
  * Amounts are nano-USD. `aside_nano` of a run is what its shards have spent and what is set aside for those at work; a shard has a `share_nano`
- * only while it is at work. `unshared_lines` are those of shards that still get a share.
+ * only while it is at work. `unshared_lines` counts the lines of shards that have no share yet and may still get one.
  */
 export const SHARDS_SCHEMA = `
   CREATE TABLE perigee_runs (

@@ -71,11 +71,12 @@ export async function writeUpload(
   return { bytes, sha256: hash.digest("hex"), content, index: content === "bytes" ? undefined : index };
 }
 
-/** Converts the rejection of a file operation to an error that a caller can act on. */
+/** Converts the rejection of a file operation to an error that a caller can act on; a disk of perigee's own says what is wrong itself. */
 export async function onDisk<T>(operation: Promise<T>): Promise<T> {
   try {
     return await operation;
   } catch (cause) {
+    if (cause instanceof PerigeeError) throw cause;
     const code = errorCodeOf(cause);
     if (isNoSpace(code))
       throw new PerigeeError("disk_full", "there is no space left for the file", { cause });

@@ -28,12 +28,13 @@ describe.skipIf(!isThere)("the operator page with batches", () => {
       expect(await page.locator("#batches-section").isVisible()).toBe(false);
       await service.submit(1_500);
       const row = page.locator("#batches li");
-      await expect.poll(() => row.first().textContent(), { timeout: 15_000 }).toContain("0 of 1,500");
+      const shown = (): Promise<string | null> => row.first().textContent();
+      await expect.poll(shown, { timeout: 15_000 }).toMatch(/0 of 1,500/);
+      await expect.poll(shown, { timeout: 15_000 }).toMatch(/created \d+ s ago, next poll in \d+ (s|min)/);
       const text = (await page.locator("#batches").textContent()) ?? "";
       expect(text).toContain("openai:gpt-5-mini");
       expect(text).toContain("At work");
       expect(text).toMatch(/batch_\w+/);
-      expect(text).toMatch(/created \d+ s ago, next poll in \d+ (s|min)/);
       expect(text).not.toContain("Question");
       for (const screen of SCREENS) await fits(page, screen, "batches");
       expect(complaints).toEqual([]);

@@ -43,7 +43,7 @@ export interface SpacedStore extends Store {
    * should wait. As of the last answered call.
    */
   isSpaceLow(): boolean;
-  /** Tries to set the reserve aside again; true when it is complete, and then space is no longer low. */
+  /** Tries to set the reserve aside again; true when it is complete: then there is enough space again. */
   restoreReserve(): Promise<boolean>;
   /** What the operator should know of how it was opened, such as that it was migrated. */
   readonly notes: readonly string[];

@@ -55,7 +55,7 @@ describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
     return last;
   }
 
-  it("has exactly one line a key in the end, whoever owned the partition when", {
+  it("has exactly one line a key in the end, whichever process owned the partition when", {
     timeout: 120_000,
   }, async () => {
     const random = createRandom(7);

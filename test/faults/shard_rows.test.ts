@@ -37,7 +37,7 @@ describeCounterpart("the rows of shards", POSTGRES, () => {
   });
 
   const session = (index: number): FleetDatabase => databases[index] as FleetDatabase;
-  /** Takes a partition, as a store does, whoever has it. */
+  /** Takes a partition, as a store does, also from another owner. */
   const taken = async (index: number, part: number, owner = `w${index}`): Promise<ShardRows> => {
     const { query } = session(index);
     await query("UPDATE perigee_partitions SET lease_until = '-infinity' WHERE part = $1", part);

@@ -100,7 +100,7 @@ describe("a request", () => {
     expect(await (await fetch(`${url}/v0/files/link/nonsense`)).text()).toBe("any");
   });
 
-  it("for metrics is answered by the process itself, whoever has the partitions", async () => {
+  it("for metrics is answered by the process itself, whichever worker has the partitions", async () => {
     const { url, local } = await world(alone(await listening(answering("metrics of another"))));
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");
     local.set(9, answering("metrics of one partition"));

@@ -123,7 +123,7 @@ function report(summary: Summary, given: FleetRunArguments, dataDir: string): vo
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }
 
-/** A command that is shown may be kept by whoever shows it. */
+/** A command that is shown may be kept, in the log of a job for example. */
 function withoutPassword(word: string): string {
   return word.replace(/(postgres(?:ql)?:\/\/[^:@/]*):.*@/, "$1@");
 }

@@ -23,9 +23,7 @@ interface Asked {
 }
 
 export class DrawnPlaces {
-  readonly #holder: string;
-  readonly #limit: number;
-  readonly #lastsMs: number;
+  readonly #terms: Pick<PlacesAsk, "holder" | "limit" | "lastsMs">;
   readonly #onLack: () => void;
   #inFlight = 0;
   /** The most since the last ask. */
@@ -40,9 +38,7 @@ export class DrawnPlaces {
 
   /** `holder`: this process, unique for its life. `limit`: as configured. `lastsMs`: how long one request may last. `onLack`: asks soon. */
   constructor(holder: string, limit: number, lastsMs: number, onLack: () => void) {
-    this.#holder = holder;
-    this.#limit = limit;
-    this.#lastsMs = lastsMs;
+    this.#terms = { holder, limit, lastsMs };
     this.#onLack = onLack;
   }
 
@@ -75,19 +71,24 @@ export class DrawnPlaces {
     if (this.#inFlight >= this.#places) this.#onLack();
   }
 
+  /** Nothing more is sent: the next ask gives back all places that no request is in. */
+  end(): void {
+    this.#isLacking = false;
+    this.#peak = this.#inFlight;
+  }
+
   /** What to ask now; undefined when there is nothing to ask or report. */
   ask(nowMs: number): PlacesAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
     if (nowMs >= this.#untilMs) this.#places = 0;
-    const wanted = Math.min(this.#limit, this.#wanted());
+    const wanted = Math.min(this.#terms.limit, this.#wanted());
     const held = Math.max(this.#inFlight, Math.min(this.#places, wanted));
     const isNothing = held === 0 && wanted === 0 && !this.#isCharged;
     this.#isLacking = false;
     this.#peak = this.#inFlight;
     if (isNothing) return undefined;
     this.#sequence += 1;
-    const [holder, sequence, limit, lastsMs] = [this.#holder, this.#sequence, this.#limit, this.#lastsMs];
-    this.#asked = { ask: { holder, sequence, held, wanted, limit, lastsMs }, sentMs: nowMs };
+    this.#asked = { ask: { ...this.#terms, sequence: this.#sequence, held, wanted }, sentMs: nowMs };
     this.#places = Math.min(this.#places, held);
     return this.#asked.ask;
   }

@@ -100,11 +100,15 @@ describe("what processes know of a lane together", () => {
     );
   });
 
-  it("ends a pause for all that wait with the success of the one that probes", () => {
+  it("lets one process probe for three, whose success ends the pause for all", () => {
     const processes = [0, 1, 2].map((index) => new Process(`p${index}`, ORDINARY));
     const shared: { state: SharedFactsState | undefined } = { state: undefined };
     for (let nowMs = 0; nowMs < 80_000; nowMs += STEP_MS)
       for (const one of processes) one.step(nowMs, shared, nowMs < 5_000 || nowMs > 20_000);
+    const during = processes.flatMap(({ sentMs }) =>
+      sentMs.filter((atMs) => atMs >= 5_200 && atMs <= 20_000),
+    );
+    expect(during).toHaveLength(1); // its early probe
     const firstMs = processes.map(({ sentMs }) => sentMs.find((atMs) => atMs > 20_000) ?? 0);
     expect(Math.min(...firstMs)).toBeGreaterThan(60_000);
     expect(Math.max(...firstMs) - Math.min(...firstMs)).toBeLessThan(1_200);

@@ -44,7 +44,6 @@ const FAILED_SHARE_MIN = 1 / 4;
 export class Concurrency {
   readonly max: number;
   readonly start: number;
-  readonly #step: number;
   readonly #drawn: DrawnPlaces | undefined;
   #limit: number;
   #inFlight = 0;
@@ -60,7 +59,6 @@ export class Concurrency {
   constructor(options: ConcurrencyOptions) {
     this.max = Math.max(1, Math.floor(options.max));
     this.start = Math.min(this.max, Math.max(1, Math.floor(options.start ?? START)));
-    this.#step = Math.max(1, this.max / STEPS_TO_MAX);
     this.#limit = this.start;
     this.#drawn = options.drawn;
   }
@@ -154,7 +152,9 @@ export class Concurrency {
   succeeded(): void {
     this.#congestion.succeeded();
     if (this.#inFlight * 2 < this.#limit) return;
-    const gain = this.#isSlowStart ? slowStartGain(this.roundTripMs) : this.#step / this.#limit;
+    const gain = this.#isSlowStart
+      ? slowStartGain(this.roundTripMs)
+      : Math.max(1, this.max / STEPS_TO_MAX) / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
   }
 

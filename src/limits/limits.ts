@@ -72,9 +72,7 @@ export class LaneLimits {
     this.#gate = new Gate(options.random);
     this.#shared = options.shared;
     this.hidden = new HiddenLimit(options.nowMs, this.#flow);
-    this.#facts = options.facts;
-    const [gate, pause, quotas, hidden] = [this.#gate, this.#pause, this.#quotas, this.hidden];
-    this.#facts?.follow({ gate, pause, quotas, hidden });
+    this.#facts = options.facts?.follow(this.#gate, this.#pause, this.#quotas, this.hidden);
   }
 
   get isPaused(): boolean {
@@ -202,8 +200,9 @@ export class LaneLimits {
 
   /** Whether a request that was admitted but not sent must wait. Probes do not wait for an outage or a pause. */
   isStoppedFor(nowMs: number, { isProbe, shared }: Permit): boolean {
-    if (this.#gate.cooldownMs(nowMs) > 0 || !this.#concurrency.mayStart(nowMs)) return true;
+    if (this.#gate.cooldownMs(nowMs) > 0) return true;
     if (!isProbe && (this.#pause.isPaused || this.#gate.isDown)) return true;
+    if (!this.#concurrency.mayStart(nowMs)) return true;
     return shared !== undefined && this.#shared?.isStoppedFor(nowMs, shared) === true;
   }
 
@@ -384,10 +383,8 @@ export class LaneLimits {
     const isFlowing = (found !== undefined || this.#quotas.isFlowLimited) && !this.#flow.isQuick;
     const sentMs = this.#quotas.tokenWaitMs(nowMs, load, isFlowing);
     if (!isFlowing) return sentMs;
-    return Math.max(
-      sentMs,
-      this.#flow.waitMs(nowMs, load, found ?? this.#quotas.flowLimits, this.#quotas.pace),
-    );
+    const limits = found ?? this.#quotas.flowLimits;
+    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, limits, this.#quotas.pace));
   }
 
   /** Milliseconds until a place in flight exists if none is freed; 0 if there is one. */

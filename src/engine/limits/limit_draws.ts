@@ -65,7 +65,7 @@ export class LimitDraws {
     if (this.#options.pool === undefined) return undefined;
     const known = this.#loads.get(pool);
     if (known !== undefined) return known;
-    const made = new DrawnLoad(this.#holder, this.#lack);
+    const made = new DrawnLoad(this.#holder, () => this.#lack());
     this.#loads.set(pool, made);
     return made;
   }
@@ -75,7 +75,7 @@ export class LimitDraws {
     if (this.#options.pool === undefined || limit === undefined) return undefined;
     const known = this.#places.get(pool);
     if (known !== undefined) return known;
-    const made = new DrawnPlaces(this.#holder, limit, lastsMs, this.#lack);
+    const made = new DrawnPlaces(this.#holder, limit, lastsMs, () => this.#lack());
     this.#places.set(pool, made);
     return made;
   }
@@ -83,7 +83,7 @@ export class LimitDraws {
   /** What all processes know of a lane; a new one for each lane of this engine. */
   factsOf(pool: string): LaneFacts | undefined {
     if (this.#options.pool === undefined) return undefined;
-    const lane = new LaneFacts(`${this.#holder} ${this.#facts.length}`, this.#lack);
+    const lane = new LaneFacts(`${this.#holder} ${this.#facts.length}`, () => this.#lack());
     this.#facts.push({ name: `${pool} facts`, lane });
     return lane;
   }
@@ -103,10 +103,10 @@ export class LimitDraws {
     draw?.catch(() => undefined); // they are free when the session of this process has ended
   }
 
-  readonly #lack = (): void => {
+  #lack(): void {
     this.#lacks = true;
     if (!this.#isDrawing) this.#arm(this.#lastMs + BETWEEN_MS - this.#options.clock.nowMs());
-  };
+  }
 
   #arm(delayMs: number): void {
     const { clock } = this.#options;

@@ -71,9 +71,15 @@ export class LaneFacts {
     this.#onNews = onNews;
   }
 
-  /** The parts that it reports and changes. */
-  follow(lane: FollowedLane): void {
-    this.#lane = lane;
+  /** The parts that it reports and changes; returns itself. */
+  follow(
+    gate: FollowedLane["gate"],
+    pause: FollowedLane["pause"],
+    quotas: FollowedLane["quotas"],
+    hidden: FollowedLane["hidden"],
+  ): this {
+    this.#lane = { gate, pause, quotas, hidden };
+    return this;
   }
 
   /** Milliseconds that a request has to wait for what others know, because nothing was heard lately; 0 when the place does not answer in time. */

@@ -82,6 +82,10 @@ export class Concurrency {
     return this.#drawn === undefined ? this.limit : Math.max(1, Math.min(this.limit, this.#drawn.places));
   }
 
+  get #step(): number {
+    return Math.max(1, this.max / STEPS_TO_MAX);
+  }
+
   get roundTripMs(): number {
     return this.#roundTripMs ?? ROUND_TRIP_START_MS;
   }
@@ -152,9 +156,7 @@ export class Concurrency {
   succeeded(): void {
     this.#congestion.succeeded();
     if (this.#inFlight * 2 < this.#limit) return;
-    const gain = this.#isSlowStart
-      ? slowStartGain(this.roundTripMs)
-      : Math.max(1, this.max / STEPS_TO_MAX) / this.#limit;
+    const gain = this.#isSlowStart ? slowStartGain(this.roundTripMs) : this.#step / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
   }
 

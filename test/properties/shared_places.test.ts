@@ -195,7 +195,7 @@ describe("SharedPlaces and DrawnPlaces", () => {
     const waits = (dead: Partial<ProcessTerms>): number => {
       const { inFlight } = run([{ ...ORDINARY, answerMs: 20, ...dead }, ORDINARY], 8, 30_000);
       const from = 10_000 / STEP_MS;
-      return inFlight.slice(from).findIndex((one) => one === 8) * STEP_MS;
+      return inFlight.slice(from).indexOf(8) * STEP_MS;
     };
     expect(waits({ killedMs: 10_000 })).toBeGreaterThan(4_000);
     expect(waits({ killedMs: 10_000 })).toBeLessThan(6_500);

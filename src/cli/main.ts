@@ -173,11 +173,9 @@ function declareRunForm(command: Command): void {
     .addOption(storeOption())
     .option("--objects <url>", "with --store: where its workers have files (their --objects)")
     .action(async (input: string, options: Record<string, unknown>) => {
+      const isGiven = (name: string): boolean => command.getOptionValueSource(name) === "cli";
       if (options["store"] === undefined) finish(await (await import("./run/run.ts")).run(input, options));
-      else {
-        const given = Object.keys(options).filter((name) => command.getOptionValueSource(name) === "cli");
-        finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options, given));
-      }
+      else finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options, isGiven));
     });
 }
 

@@ -46,15 +46,15 @@ const TAKEN: ReadonlySet<string> = new Set<keyof FleetRunArguments>([
   ...(["policy", "minOnTime", "allowLanes", "denyLanes"] as const),
 ]);
 
-/** Returns the exit code; throws for what `exitCodeOf` knows. `names`: the options that the command line has; a configuration may be found instead. */
+/** Returns the exit code; throws for what `exitCodeOf` knows. `isGiven`: whether the command line has an option; a configuration may be found instead. */
 export async function fleetRun(
   input: string,
   options: Record<string, unknown>,
-  names: readonly string[],
+  isGiven: (name: string) => boolean,
 ): Promise<number> {
   const given = options as unknown as FleetRunArguments; // commander's own shape, declared in main.ts
   try {
-    refuseLocal(names.filter((name) => options[name] !== false));
+    refuseLocal(Object.keys(options).filter((name) => isGiven(name) && options[name] !== false));
     return await checkedRun(input, given);
   } catch (error) {
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);

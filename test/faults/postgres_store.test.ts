@@ -242,6 +242,37 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     expect(await textsOf(second)).toEqual(["first", "second"]);
   });
 
+  it("keeps its partition through a transaction that takes longer than a lease", {
+    timeout: 60_000,
+  }, async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    await store.append([entry("before")]);
+    const table = `${schemaOf(url)}.perigee_entries`;
+    const locked = server.run(
+      `BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(${(LEASE_MS + 2_000) / 1_000}); COMMIT`,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const slow = store.append([entry("slow")]);
+    let isOver = false;
+    const rivals = (async () => {
+      const codes = new Set<unknown>();
+      while (!isOver)
+        codes.add(
+          await openPostgresStore({ url }).then(
+            () => "taken",
+            (error: { readonly code: unknown }) => error.code,
+          ),
+        );
+      return [...codes];
+    })();
+    await Promise.all([locked, slow]);
+    await store.append([entry("after")]);
+    isOver = true;
+    expect(await rivals).toEqual(["data_dir_in_use"]);
+    expect(await textsOf(store)).toEqual(["before", "slow", "after"]);
+  });
+
   it("is taken over within 10 s from an owner that stopped in the middle of a transaction", {
     timeout: 60_000,
   }, async () => {

@@ -42,6 +42,10 @@ export class PgConnection {
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#session.query(sql, ...values);
 
+  get clock(): Clock {
+    return this.#clock;
+  }
+
   get session(): PgSession {
     return this.#session;
   }

@@ -9,6 +9,7 @@ import { WorkerRows } from "../../src/fleet/worker_rows.ts";
 import { CHAIN_START, readAuditLine } from "../../src/store/audit/audit_line.ts";
 import { PgAudit } from "../../src/store/audit/pg_audit.ts";
 import { PgKeyStore } from "../../src/store/keys/pg_key_store.ts";
+import { PgClock } from "../../src/store/postgres/pg_clock.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
@@ -30,13 +31,11 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
   afterEach(() => database.close());
 
   const worker = (id: string): WorkerRows =>
-    new WorkerRows(database.query, {
-      id,
-      name: id,
-      address: "http://127.0.0.1:1",
-      role: "all",
-      version: "1",
-    });
+    new WorkerRows(
+      database.query,
+      { id, name: id, address: "http://127.0.0.1:1", role: "all", version: "1" },
+      new PgClock(systemClock),
+    );
 
   it("have at most two active keys of a project and name, and find a key by its text while it is active", async () => {
     const clock = new FakeClock();

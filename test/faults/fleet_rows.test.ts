@@ -126,6 +126,18 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
     expect(workers).toEqual([expect.objectContaining({ id: "a", isLeaving: true })]);
   });
 
+  it("set the clock of a worker to the database's with each heartbeat, whatever the clock of its machine is", async () => {
+    const ahead = { ...systemClock, wallMs: () => systemClock.wallMs() + 600_000 };
+    const time = new PgClock(ahead);
+    const entry = { id: "a", name: "a", address: "http://127.0.0.1:1", role: "all", version: "1" } as const;
+    await new WorkerRows(database.query, entry, time).beat(false);
+    const { rows } = await database.query(
+      "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms",
+    );
+    const [{ ms }] = rows as [{ readonly ms: number }]; // as selected
+    expect(Math.abs(time.clock.wallMs() - ms)).toBeLessThan(60_000); // on a busy machine
+  });
+
   it("are read on after a restart of the server, and calls that wait end when the worker leaves", async () => {
     await postgres.down("SIGINT");
     const waiting = worker("a").beat(false);

@@ -17,6 +17,7 @@ import type { SeedReport } from "../test/faults/fleet_seeds/seed_run.ts";
 import { POSTGRES } from "../test/postgres_server.ts";
 
 const RECOVERY_MS_MAX = 10_000;
+const END_MS_MAX = 240_000;
 
 const { values } = parseArgs({
   options: {
@@ -75,6 +76,7 @@ for (let seed = first; seed <= last; ) {
     isShort: values.short,
     workers,
     recoveryMsMax: RECOVERY_MS_MAX,
+    endMsMax: END_MS_MAX,
     signal: stopping.signal,
   };
   reports.push(

@@ -12,6 +12,7 @@ import type { SeedReport } from "./fleet_seeds/seed_run.ts";
 /** Of two workers each; the objects of the first are in a bucket, those of the second in a folder. */
 const GROUPS = [7, 8];
 const RECOVERY_MS_MAX = 120_000;
+const END_MS_MAX = 600_000;
 
 describeCounterpart("a fleet under faults", POSTGRES, () => {
   const leftOut: string[] = [];
@@ -20,7 +21,7 @@ describeCounterpart("a fleet under faults", POSTGRES, () => {
   });
 
   it("has one answer for each key, sends nothing after its success, and loses nothing that it acknowledged", {
-    timeout: 1_200_000,
+    timeout: 2_400_000,
   }, async () => {
     const groups = await Promise.all(
       GROUPS.map((group) => {
@@ -31,7 +32,14 @@ describeCounterpart("a fleet under faults", POSTGRES, () => {
         const onNotice = (notice: string): void => {
           if (notice.includes("LEFT OUT")) leftOut.push(notice);
         };
-        return runGroup({ group, seeds, isShort: true, recoveryMsMax: RECOVERY_MS_MAX, onNotice });
+        return runGroup({
+          group,
+          seeds,
+          isShort: true,
+          recoveryMsMax: RECOVERY_MS_MAX,
+          endMsMax: END_MS_MAX,
+          onNotice,
+        });
       }),
     );
     const reports = groups.flat();

@@ -14,6 +14,7 @@ export interface GroupTerms {
   /** Instead of the number that the group draws. */
   readonly workers?: number | undefined;
   readonly recoveryMsMax: number;
+  readonly endMsMax: number;
   readonly onReport?: (report: SeedReport) => void;
   readonly onNotice?: (notice: string) => void;
   readonly onEvent?: (event: string) => void;
@@ -28,6 +29,7 @@ export async function runGroup({
   isShort,
   workers,
   recoveryMsMax,
+  endMsMax,
   onReport,
   onNotice,
   onEvent,
@@ -56,6 +58,7 @@ export async function runGroup({
         projects,
         nextNumber,
         recoveryMsMax,
+        endMsMax,
         onEvent: (event) => onEvent?.(`seed ${seed}: ${event}`),
       });
       running.catch(() => undefined);

@@ -1,7 +1,6 @@
 /**
  * Does a fault to the fleet, and heals it. What was harmed when is kept for the checks.
  */
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -249,7 +248,7 @@ export class Harms {
     const [row] = await this.#fleet.session.rows<{ readonly pid: number }>(
       "SELECT pid FROM pg_stat_activity WHERE application_name = 'perigee' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1",
     );
-    if (row !== undefined) execFileSync("kill", ["-9", String(row.pid)]);
+    if (row !== undefined) process.kill(row.pid, "SIGKILL");
     return () => undefined;
   }
 

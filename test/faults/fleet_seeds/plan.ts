@@ -43,6 +43,8 @@ export interface SeedPlan {
   readonly lines: number;
   /** Minutes, of the file. */
   readonly sla: number | undefined;
+  /** Minutes, of every other post. */
+  readonly postSla: number;
   /** Milliseconds between two posts of a project. */
   readonly postEachMs: number;
   readonly faults: readonly Fault[];
@@ -57,9 +59,10 @@ const KINDS: readonly Fault["kind"][] = [
   ...["restart", "crash", "backend", "sessions", "full", "deadlocks", "deadlocks"],
   ...["client", "client_database", "bucket"],
 ] as Fault["kind"][]; // spread of literals
-const SKEW_MS = 600_000;
-/** Less than the clocks differ. */
+/** How far a clock is wrong, and an sla that is shorter; both longer where the machine may be slow. */
+const SKEW_MINUTES = 10;
 const SLA_MINUTES = 9;
+const SHORT_FACTOR = 6;
 /** Between faults that are not to overlap: a takeover has its time. */
 const APART_MS = 14_000;
 
@@ -89,8 +92,9 @@ export function seedPlan(seed: number, { workers, objects }: FleetPlan, isShort:
   }
   const isLarge = !isShort && random() < 0.3; // two shards or three
   const lines = Math.floor(isLarge ? 1_001 + 1_200 * random() : 100 + 500 * random());
-  const sla = random() < 0.5 ? SLA_MINUTES : undefined;
-  return { seed, lines, sla, postEachMs: 1_000, faults };
+  const postSla = SLA_MINUTES * (isShort ? SHORT_FACTOR : 1);
+  const sla = random() < 0.5 ? postSla : undefined;
+  return { seed, lines, sla, postSla, postEachMs: 1_000, faults };
 }
 
 interface DrawTerms {
@@ -120,7 +124,13 @@ function draw(random: Random, kind: Fault["kind"], { atMs, workers, isShort }: D
     case "apart":
       return { kind, atMs, worker, forMs: long, mode: pick(random, PROXY_MODES) };
     case "skew":
-      return { kind, atMs, worker, forMs: long, skewMs: random() < 0.5 ? SKEW_MS : -SKEW_MS };
+      return {
+        kind,
+        atMs,
+        worker,
+        forMs: long,
+        skewMs: (random() < 0.5 ? 60_000 : -60_000) * SKEW_MINUTES * (isShort ? SHORT_FACTOR : 1),
+      };
     case "client_database":
       return { kind, atMs, forMs: long, mode: pick(random, PROXY_MODES) };
     case "bucket":

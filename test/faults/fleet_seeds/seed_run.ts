@@ -33,6 +33,8 @@ export interface SeedTerms {
   /** The next number of an item or a call, never used before. */
   readonly nextNumber: () => number;
   readonly recoveryMsMax: number;
+  /** How long everything may take to end after the last fault has healed. */
+  readonly endMsMax: number;
   /** What happens, as it happens. */
   readonly onEvent: (event: string) => void;
 }
@@ -40,11 +42,10 @@ export interface SeedTerms {
 const SAMPLE_MS = 400;
 /** After the last fault has healed. */
 const RECOVERED_MS = 12_000;
-const END_MS = 240_000;
 const SHARDS = /\n?\{"key":"k(\d+)"[^\n]*\n/g;
 
 export async function runSeed(fleet: FaultFleet, plan: SeedPlan, terms: SeedTerms): Promise<SeedReport> {
-  const { seed, lines, sla, postEachMs, faults } = plan;
+  const { seed, lines, sla, postSla, postEachMs, faults } = plan;
   const startedMs = performance.now();
   const onEvent = (event: string): void =>
     terms.onEvent(`${seconds(performance.now() - startedMs)} ${event}`);
@@ -55,7 +56,11 @@ export async function runSeed(fleet: FaultFleet, plan: SeedPlan, terms: SeedTerm
   const sendsBefore = fleet.provider.sends.length;
   const file = await FileLoad.begin(fleet, { seed, firstItem, lines, sla });
   const harms = new Harms(fleet, file, { onProblem: (problem) => problems.push(problem), onEvent });
-  const load = new ServiceLoad(fleet, harms, { random: createRandom(seed), nextNumber: terms.nextNumber });
+  const load = new ServiceLoad(fleet, harms, {
+    random: createRandom(seed),
+    nextNumber: terms.nextNumber,
+    sla: postSla,
+  });
   const before = new Set((await Promise.all(terms.projects.map((project) => load.tasksOf(project)))).flat());
   const watch = new Watch(fleet, harms);
   const watching = watch.run();
@@ -78,10 +83,10 @@ export async function runSeed(fleet: FaultFleet, plan: SeedPlan, terms: SeedTerm
   load.stop();
   await posting;
   onEvent("the load ends");
-  if (!(await until(() => file.isOver && load.unended.length === 0, END_MS))) {
+  if (!(await until(() => file.isOver && load.unended.length === 0, terms.endMsMax))) {
     if (!file.isOver)
       problems.push(
-        `the file has not ended ${END_MS / 1_000} s after the last fault: ${file.failures.join("; ")}`,
+        `the file has not ended ${terms.endMsMax / 1_000} s after the last fault: ${file.failures.join("; ")}`,
       );
     const { unended } = load;
     if (unended.length > 0)

@@ -39,6 +39,13 @@ const READERS = 4;
 const PASSING = new Set([409, 429, 502, 503, 507]);
 const PATH = "/v1/satellites/perigee/call-webhook/";
 
+interface LoadTerms {
+  readonly random: () => number;
+  readonly nextNumber: () => number;
+  /** Minutes, of every other post. */
+  readonly sla: number;
+}
+
 export class ServiceLoad {
   readonly sent: Sent[] = [];
   readonly problems = new Set<string>();
@@ -46,19 +53,17 @@ export class ServiceLoad {
   readonly #harms: Harms;
   readonly #random: () => number;
   readonly #nextNumber: () => number;
+  readonly #sla: number;
   readonly #open = new Set<Promise<void>>();
   #isStopped = false;
   #isClosed = false;
 
-  constructor(
-    fleet: FaultFleet,
-    harms: Harms,
-    { random, nextNumber }: { readonly random: () => number; readonly nextNumber: () => number },
-  ) {
+  constructor(fleet: FaultFleet, harms: Harms, { random, nextNumber, sla }: LoadTerms) {
     this.#fleet = fleet;
     this.#harms = harms;
     this.#random = random;
     this.#nextNumber = nextNumber;
+    this.#sla = sla;
   }
 
   /** Posts one after the other until it is stopped, without waiting for the answers. */
@@ -186,7 +191,7 @@ export class ServiceLoad {
       const list = items.map((item) => ({
         model: "local:small",
         input: `[[${item}]]`,
-        sla: (items[0] ?? 0) % 2 === 0 ? 30 : 9,
+        sla: (items[0] ?? 0) % 2 === 0 ? 120 : this.#sla,
       }));
       return ["/v0/infer/", JSON.stringify(list)];
     }

@@ -22,22 +22,22 @@ interface LimitRow {
 }
 
 export class PgLimitPool implements LimitPool {
-  readonly #url: string;
+  readonly #open: () => Promise<PgSession>;
   readonly #turns = new KeyedMutex();
   /** Quotas that have a row. */
   readonly #known = new Set<string>();
   #session: PgSession | undefined;
   #isClosed = false;
 
-  /** Connects with the first draw. */
-  constructor(url: string) {
-    this.#url = url;
+  /** Connects with the first draw. `open` is for simulations. */
+  constructor(url: string, open: () => Promise<PgSession> = () => openDurableSession(url)) {
+    this.#open = open;
   }
 
   draw(asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
     return this.#turns.take(TURN, async () => {
       try {
-        this.#session ??= await openDurableSession(this.#url);
+        this.#session ??= await this.#open();
         if (this.#isClosed) throw new Error("the pool is closed");
         return await this.#drawn(this.#session.query, asks);
       } catch (error) {

@@ -2,7 +2,7 @@
  * What the statements of a fleet cost the database: processor time of the server for each, and how long a caller waits.
  *
  *   npm run build
- *   node --import tsx bench/fleet_statements.ts [times each, 500]
+ *   node --import tsx bench/fleet_statements.ts [times each, 500] [only those with this in their names]
  *
  * One session at a time, on a real PostgreSQL with fsync on. The processor time is that of all processes of the server, so it holds on a busy
  * machine; the waits do not. `test/fleet_simulation/costs.ts` has what it printed.
@@ -16,7 +16,7 @@ import { PgPartition } from "../src/store/postgres/pg_partition.ts";
 import { openPostgresStore } from "../src/store/postgres/postgres.ts";
 import { PostgresServer } from "../test/postgres_server.ts";
 
-const [count = "500"] = process.argv.slice(2);
+const [count = "500", only = ""] = process.argv.slice(2);
 const postgres = await PostgresServer.start();
 const url = await postgres.freshUrl();
 const database = await FleetDatabase.open(url, systemClock);
@@ -31,6 +31,7 @@ await postgres.remove();
 
 /** Repeats a step, and prints what one took. */
 async function cost(name: string, step: () => Promise<unknown>, warmUp = 20): Promise<void> {
+  if (!name.includes(only)) return;
   for (let done = 0; done < warmUp; done += 1) await step();
   const times: number[] = [];
   const before = postgres.cpuSeconds();
@@ -80,24 +81,40 @@ async function fleetReads(): Promise<void> {
 }
 
 async function draws(): Promise<void> {
-  for (const holders of [1, 10, 30, 100, 300]) {
+  for (const [holders, quotaCount] of [
+    [1, 1],
+    [30, 1],
+    [100, 1],
+    [300, 1],
+    [1, 6],
+    [30, 6],
+    [100, 6],
+  ] as const) {
     const pool = new PgLimitPool(url);
     const asks = Array.from({ length: holders }, (_, index) => ({
       holder: `${String(index).padStart(8, "0")}-1111-4111-8111-111111111111`,
       ...{ spent: 0, unspent: 0, returned: [], wanted: 10, least: 1, limit: 1e9 },
     }));
     let drawn = 0;
-    const quota = `account-${holders} requests`;
+    const quotas = Array.from(
+      { length: quotaCount },
+      (_, index) => `account-${holders}-${quotaCount} ${index}`,
+    );
     const draw = (): Promise<unknown> => {
       const ask = asks[drawn % holders];
       drawn += 1;
       const sequence = Math.ceil(drawn / holders);
       return ask === undefined
         ? Promise.resolve()
-        : pool.draw([{ quota, ask: { ...ask, sequence, spent: sequence === 1 ? 0 : 10 } }]);
+        : pool.draw(
+            quotas.map((quota) => ({ quota, ask: { ...ask, sequence, spent: sequence === 1 ? 0 : 10 } })),
+          );
     };
-    await cost(`draw from a quota that ${holders} processes share`, draw, 2 * holders);
-    const { rows } = await query("SELECT length(state) AS bytes FROM perigee_limits WHERE quota = $1", quota);
+    await cost(`draw from ${quotaCount} quotas that ${holders} processes share`, draw, 2 * holders);
+    const { rows } = await query(
+      "SELECT length(state) AS bytes FROM perigee_limits WHERE quota = $1",
+      quotas[0] ?? "",
+    );
     console.log(`  its state: ${(rows as { bytes: number }[])[0]?.bytes} bytes`);
     pool.close();
   }

@@ -122,7 +122,7 @@ export class ModelledRows {
   #callerMs(sql: string, { rows }: PgResult): number {
     if (!sql.includes("FOR UPDATE")) return 0;
     const states = rows as readonly { readonly state: string }[]; // as made below
-    return states.reduce((sum, { state }) => sum + costs.drawnByCaller(state.length), 0);
+    return costs.drawnByCaller(sum(states.map(({ state }) => state.length)));
   }
 
   #planned(sql: string, values: readonly PgValue[]): Planned {
@@ -342,7 +342,7 @@ export class ModelledRows {
     const inOrder = [...quotas].sort();
     return {
       kind: "draws",
-      cpuMs: sum(inOrder.map((quota) => costs.limitRead(this.#limits.get(quota)?.length ?? 0))),
+      cpuMs: costs.limitsRead(sum(inOrder.map((quota) => this.#limits.get(quota)?.length ?? 0))),
       locks: inOrder.map((quota) => `quota ${quota}`),
       effect: () => {
         const now_ms = Math.floor(this.#nowMs);
@@ -355,7 +355,7 @@ export class ModelledRows {
   #writeLimits(quotas: readonly string[], states: readonly string[]): Planned {
     return {
       kind: "draws",
-      ...{ cpuMs: sum(states.map((state) => costs.limitWritten(state.length))), isWrite: true },
+      ...{ cpuMs: costs.limitsWritten(sum(states.map((state) => state.length))), isWrite: true },
       effect: () => {
         for (const [index, quota] of quotas.entries()) this.#limits.set(quota, states[index] ?? "");
         return NOTHING;

@@ -3,10 +3,11 @@
  *
  *   idle --a request lacks units--> drawing --answered--> waiting 500 ms --> drawing
  *                                           --failed----> waiting 500 ms --> drawing (repeats the same asks)
- *   waiting --a request lacks units, 50 ms after the last draw--> drawing
+ *   waiting --a request lacks units, 50 ms after the last draw--> drawing     (unless the last draw brought less than was asked for)
  *   waiting --nothing to ask or report--> idle
  *
- * The 500 ms vary by 5 % either way, so that processes that began together do not draw in the same order for ever.
+ * Where many processes share a quota, 500 ms become longer: each grant says how long. They vary by 5 % either way, so that processes that
+ * began together do not draw in the same order for ever.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../clock.ts";
@@ -97,13 +98,19 @@ export class LimitDraws {
       drawings[index]?.load.answered(drawings[index].part, grant);
     if (grants.some(({ units }) => units > 0)) pumpAll();
     this.#arm(
-      this.#lacks && grants.length > 0 ? BETWEEN_MS : DRAW_MS * (1 + JITTER * (clock.random() - 0.5)),
+      this.#lacks && grants.length > 0 ? BETWEEN_MS : this.#drawMs * (1 + JITTER * (clock.random() - 0.5)),
     );
   }
 
+  /** Until the next draw. */
+  get #drawMs(): number {
+    return Math.max(DRAW_MS, ...[...this.#loads.values()].map(({ drawMs }) => drawMs));
+  }
+
   #drawings(nowMs: number): Drawing[] {
+    const drawMs = this.#drawMs;
     return [...this.#loads].flatMap(([pool, load]) =>
-      load.asks(nowMs).map(([part, ask]): Drawing => ({ quota: `${pool} ${part}`, ask, load, part })),
+      load.asks(nowMs, drawMs).map(([part, ask]): Drawing => ({ quota: `${pool} ${part}`, ask, load, part })),
     );
   }
 }

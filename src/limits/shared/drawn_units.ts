@@ -29,6 +29,9 @@ export class DrawnUnits {
   readonly #unused = new UnusedUnits();
   #charged = 0;
   #limit = Number.POSITIVE_INFINITY;
+  #drawMs = 0;
+  /** Whether the last draw granted less than was asked for. */
+  #isShort = false;
 
   /** `holder`: this process, unique for its life. */
   constructor(holder: string) {
@@ -48,6 +51,16 @@ export class DrawnUnits {
   /** The limit in force as of the last draw; Infinity before the first. */
   get limit(): number {
     return this.#limit;
+  }
+
+  /** How often to draw, as of the last draw; 0 before the first. */
+  get drawMs(): number {
+    return this.#drawMs;
+  }
+
+  /** Whether all processes together want more than the limit: a draw before its time would bring nothing. */
+  get isShort(): boolean {
+    return this.#isShort;
   }
 
   /** Whether `amount` may be spent now; if not, the next draw asks for it. */
@@ -80,8 +93,8 @@ export class DrawnUnits {
     if (this.#asked === undefined) this.#spent = 0;
   }
 
-  /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. */
-  ask(nowMs: number, limit: number): BlockAsk | undefined {
+  /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. `drawMs`: until its next draw. */
+  ask(nowMs: number, limit: number, drawMs?: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
     const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
     const spent = this.#spent;
@@ -91,7 +104,7 @@ export class DrawnUnits {
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
     this.#sequence += 1;
     const told = { holder: this.#holder, sequence: this.#sequence, spent, unspent, returned };
-    this.#asked = { ask: { ...told, wanted, least, limit }, sentMs: nowMs };
+    this.#asked = { ask: { ...told, wanted, least, limit, drawMs }, sentMs: nowMs };
     this.#left -= unspent;
     this.#spent = 0;
     return this.#asked.ask;
@@ -109,6 +122,8 @@ export class DrawnUnits {
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
     this.#charged = grant.charged;
     this.#limit = grant.limit;
+    this.#drawMs = grant.drawMs;
+    this.#isShort = grant.units < ask.wanted;
   }
 }
 

@@ -82,7 +82,7 @@ export async function simulateFleet(terms: FleetTerms): Promise<FleetFigures> {
     (_, number) =>
       new ModelledWorker(number, { ...engineTerms, rows, tallies, slaMs: SLA_MS, onNotice: () => undefined }),
   );
-  for (const worker of workers) time.after(time.random() * START_MS, () => worker.start());
+  for (const worker of workers) time.clock.timer(time.random() * START_MS, () => worker.start());
   addRuns(terms, time, rows);
   addPosts(terms, time, workers, tallies);
   await time.runUntil(terms.warmUpSeconds * 1_000);

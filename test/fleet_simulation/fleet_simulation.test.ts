@@ -22,7 +22,7 @@ describe("a fleet of 36 workers in virtual time", () => {
     expect(figures.usedShare).toBeGreaterThan(0.9);
     expect(figures.usedShare).toBeLessThan(1.1);
     expect(figures.quotaLockedShare).toBeLessThan(0.9);
-    expect(figures.drawsPerSecond).toBeLessThan(100);
+    expect(figures.drawsPerSecond).toBeLessThan(180);
     expect(figures.postMs[1]).toBeLessThan(100);
     expect(figures.lostLeases).toBe(0);
     expect(figures.sessions).toBe(108);

@@ -170,4 +170,16 @@ describeCounterpart("commands on the database of a fleet", POSTGRES, () => {
       limits: [{ quota: "echo requests", charged: 50, limit: 200 }],
     });
   });
+
+  it("refuse an option that only a run on this machine takes, and accept those that turn off what a fleet does not do", async () => {
+    desk.write("in.jsonl", []);
+    const run = (...words: readonly string[]): Promise<Ended> =>
+      perigee("run", "in.jsonl", "--out", "out.jsonl", ...words);
+    for (const flag of ["--config", "--prices", "--state", "--delimiter"])
+      expect(await run(flag, "x")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining(`${flag} does not work with --store`),
+      });
+    expect(await run("--no-config", "--no-learn")).toMatchObject({ code: 0 });
+  });
 });

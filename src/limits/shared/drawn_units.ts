@@ -27,11 +27,8 @@ export class DrawnUnits {
   #asked: Asked | undefined;
   readonly #demand = new Demand();
   readonly #unused = new UnusedUnits();
-  #charged = 0;
-  #limit = Number.POSITIVE_INFINITY;
-  #drawMs = 0;
-  /** Whether the last draw granted less than was asked for. */
-  #isShort = false;
+  /** What the last draw said. `isShort`: it granted less than was asked for. */
+  #said = { charged: 0, limit: Number.POSITIVE_INFINITY, drawMs: 0, isShort: false };
 
   /** `holder`: this process, unique for its life. */
   constructor(holder: string) {
@@ -45,22 +42,22 @@ export class DrawnUnits {
 
   /** Units charged to all processes as of the last draw; 0 before the first. */
   get charged(): number {
-    return this.#charged;
+    return this.#said.charged;
   }
 
   /** The limit in force as of the last draw; Infinity before the first. */
   get limit(): number {
-    return this.#limit;
+    return this.#said.limit;
   }
 
   /** How often to draw, as of the last draw; 0 before the first. */
   get drawMs(): number {
-    return this.#drawMs;
+    return this.#said.drawMs;
   }
 
   /** Whether all processes together want more than the limit: a draw before its time would bring nothing. */
   get isShort(): boolean {
-    return this.#isShort;
+    return this.#said.isShort;
   }
 
   /** Whether `amount` may be spent now; if not, the next draw asks for it. */
@@ -120,10 +117,8 @@ export class DrawnUnits {
     // What was spent since the ask was sent stays spent.
     this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
-    this.#charged = grant.charged;
-    this.#limit = grant.limit;
-    this.#drawMs = grant.drawMs;
-    this.#isShort = grant.units < ask.wanted;
+    const { charged, limit, drawMs } = grant;
+    this.#said = { charged, limit, drawMs, isShort: grant.units < ask.wanted };
   }
 }
 

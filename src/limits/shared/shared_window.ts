@@ -239,7 +239,8 @@ export class SharedWindow {
     const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
     const claimed = this.#claimedBefore(holder);
     if (earned < Math.min(holder.least, burst) + claimed) return 0;
-    const share = this.#share(nowMs, holder, perMs * holder.drawMs * CATCH_UP);
+    // A whole unit more where it is not whole: of 2.6 units, 2 at each draw would leave a fifth of a small limit unused.
+    const share = Math.ceil(this.#share(nowMs, holder, perMs * holder.drawMs * CATCH_UP));
     const asked = Math.max(holder.least, Math.min(holder.wanted, share, earned - claimed));
     const free = limit - charged - claimed;
     return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;

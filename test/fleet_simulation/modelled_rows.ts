@@ -170,7 +170,7 @@ export class ModelledRows {
         row.isLeaving = isLeaving === true;
         row.untilMs = nowMs + Number(leaseMs);
         this.#workers.set(row.id, row);
-        return NOTHING;
+        return { rows: [{ wallMs: nowMs }], count: 1 };
       },
     };
   }

@@ -1,8 +1,9 @@
 /**
  * The rows of workers and partitions: a worker's heartbeat, and what it reads of the others with it.
  *
- * A worker's lease is on the database's clock. Rows of workers that are dead for a day are removed.
+ * A worker's lease is on the database's clock, and as long as that of a partition. Rows of workers that are dead for a day are removed.
  */
+import { LEASE_MS } from "../store/postgres/pg_partition.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import type { HeldPartition } from "./placement.ts";
 
@@ -35,8 +36,6 @@ export interface FleetReading {
   readonly endsInMs: number;
 }
 
-/** How long a worker counts as living without a heartbeat. The lease of a partition is as long (`LEASE_MS` of pg_partition.ts). */
-export const WORKER_LEASE_MS = 6_000;
 const DAY_MS = 86_400_000;
 
 export class WorkerRows {
@@ -60,7 +59,7 @@ export class WorkerRows {
       `INSERT INTO perigee_workers (id, name, address, role, version, is_leaving, lease_until)
        VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 ms')
        ON CONFLICT (id) DO UPDATE SET is_leaving = excluded.is_leaving, lease_until = excluded.lease_until`,
-      ...[id, name, address, role, version, isLeaving, WORKER_LEASE_MS],
+      ...[id, name, address, role, version, isLeaving, LEASE_MS],
     );
     return readFleet(this.#query);
   }

@@ -28,26 +28,15 @@ export class DrawnUnits {
   readonly #demand = new Demand();
   readonly #unused = new UnusedUnits();
   #charged = 0;
-  #limit = Number.POSITIVE_INFINITY;
 
   /** `holder`: this process, unique for its life. */
   constructor(holder: string) {
     this.#holder = holder;
   }
 
-  /** Whether a request waits for the next draw. */
-  get isLacking(): boolean {
-    return this.#demand.lacked > 0;
-  }
-
   /** Units charged to all processes as of the last draw; 0 before the first. */
   get charged(): number {
     return this.#charged;
-  }
-
-  /** The limit in force as of the last draw; Infinity before the first. */
-  get limit(): number {
-    return this.#limit;
   }
 
   /** Whether `amount` may be spent now; if not, the next draw asks for it. */
@@ -108,7 +97,6 @@ export class DrawnUnits {
     this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
     this.#charged = grant.charged;
-    this.#limit = grant.limit;
   }
 }
 

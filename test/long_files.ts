@@ -5,13 +5,16 @@
  * The order of the others matters little, so the list need not be exact. To make it again: `npx vitest run --reporter=json`.
  */
 export const LONG_FILES: readonly string[] = [
-  "test/faults/ai_kills.test.ts",
+  "test/faults/fleet_shards.test.ts",
   "test/simulation/simulation.test.ts",
+  "test/faults/fleet_limits.test.ts",
+  "test/engine/batches/batch_kills.test.ts",
+  "test/faults/ai_kills.test.ts",
   "test/engine/failover/failover.test.ts",
   "test/faults/outages.test.ts",
   "test/engine/hidden_limits.test.ts",
   "test/cli/serve.test.ts",
-  "test/engine/batches/batch_kills.test.ts",
+  "test/faults/fleet_demo.test.ts",
   "test/faults/detached_runs.test.ts",
   "test/engine/batches/overload.test.ts",
   "test/engine/stream_holds.test.ts",

@@ -4,6 +4,7 @@
  *
  * `charged` of a limit is what `perigee_limits` has charged of its last window: units that were spent in it, and blocks that workers hold.
  */
+import { SharedPlaces, type SharedPlacesState } from "../limits/shared/shared_places.ts";
 import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
 import { pgSchemaVersions } from "../store/postgres/pg_schema.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
@@ -28,7 +29,7 @@ export interface ReportedWorker extends WorkerEntry {
   readonly partitions: readonly ReportedPartition[];
 }
 
-/** A quota that all workers share; units in any 60 s. */
+/** A quota that all workers share, in any 60 s, or a limit on requests in flight (its name ends in `places`). */
 export interface ReportedLimit {
   readonly quota: string;
   readonly charged: number;
@@ -120,12 +121,16 @@ async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
   if (!exists) return [];
   const { rows } = await query(
     `SELECT quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"
-     FROM perigee_limits WHERE state <> '' ORDER BY quota`,
+     FROM perigee_limits WHERE state <> '' AND quota NOT LIKE '% facts' ORDER BY quota`,
   );
   return (rows as readonly { quota: string; state: string; nowMs: number }[]).map(
     ({ quota, state, nowMs }) => ({
       quota,
-      ...new SharedWindow(JSON.parse(state) as SharedWindowState).inForce(nowMs), // as written by the workers
+      ...limitOf(JSON.parse(state) as SharedWindowState | SharedPlacesState).inForce(nowMs), // as written by the workers
     }),
   );
+}
+
+function limitOf(state: SharedWindowState | SharedPlacesState): SharedWindow | SharedPlaces {
+  return "slots" in state ? new SharedWindow(state) : new SharedPlaces(state);
 }

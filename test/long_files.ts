@@ -6,13 +6,16 @@
  */
 export const LONG_FILES: readonly string[] = [
   "test/faults/fleet_faults.test.ts",
-  "test/faults/ai_kills.test.ts",
   "test/simulation/simulation.test.ts",
+  "test/faults/fleet_shards.test.ts",
+  "test/faults/fleet_limits.test.ts",
+  "test/engine/batches/batch_kills.test.ts",
+  "test/faults/ai_kills.test.ts",
   "test/engine/failover/failover.test.ts",
   "test/faults/outages.test.ts",
   "test/engine/hidden_limits.test.ts",
   "test/cli/serve.test.ts",
-  "test/engine/batches/batch_kills.test.ts",
+  "test/faults/fleet_demo.test.ts",
   "test/faults/detached_runs.test.ts",
   "test/engine/batches/overload.test.ts",
   "test/engine/stream_holds.test.ts",

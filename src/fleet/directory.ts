@@ -6,7 +6,8 @@
  */
 import type { Clock } from "../clock.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
-import { type FleetReading, WORKER_LEASE_MS, type WorkerRow } from "./worker_rows.ts";
+import { LEASE_MS } from "../store/postgres/pg_partition.ts";
+import type { FleetReading, WorkerRow } from "./worker_rows.ts";
 
 /** Readings that callers ask for are at least so far apart. */
 const READ_AGAIN_MS = 100;
@@ -29,12 +30,12 @@ export class FleetDirectory {
 
   /** False once a lease may have ended since the last reading was begun, by this process's clock, or when the worker leaves. */
   get isFresh(): boolean {
-    return !this.#isLeft && this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
+    return !this.#isLeft && this.#clock.nowMs() - this.#readMs < LEASE_MS;
   }
 
   /** Milliseconds until the lease may have ended; 0 afterwards. */
   get #leaseLeftMs(): number {
-    return Math.max(0, Math.round(WORKER_LEASE_MS - (this.#clock.nowMs() - this.#readMs)));
+    return Math.max(0, Math.round(LEASE_MS - (this.#clock.nowMs() - this.#readMs)));
   }
 
   /** Takes a reading that was begun at `readMs` of the clock, and aborts `deathOf` for workers that are no longer in it. */

@@ -4,6 +4,8 @@
  *
  * `charged` of a limit is what `perigee_limits` has charged of its last window: units that were spent in it, and blocks that workers hold.
  */
+import { SharedPlaces, type SharedPlacesState } from "../limits/shared/shared_places.ts";
+import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
 import { pgSchemaVersions } from "../store/postgres/pg_schema.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { refuseOlder, withSession } from "./fleet_schema_check.ts";
@@ -46,11 +48,6 @@ export interface FleetReport {
 
 /** How long the dead are shown. */
 const DEAD_SHOWN_MS = 60_000;
-/** As long as a charge counts: a window and the guard of its slots (limits/shared/shared_window.ts). */
-const CHARGED_MS = 60_250;
-const SLOT_MS = 250;
-/** How long the limit of an ask counts: three draws (limits/shared/shared_window.ts). */
-const ASK_MS = 1_500;
 
 /** Writes nothing. Throws `usage` (also for a database that must be migrated first), `data_dir_newer`, or `store_failed` for a server that does not answer. */
 export function readFleetReport(store: string): Promise<FleetReport> {
@@ -118,20 +115,6 @@ function stateOf(isLeaving: boolean, leftMs: number): ReportedWorker["state"] {
   return isLeaving ? "leaving" : "working";
 }
 
-/** As much of a limit's state as is read here; limits/shared/shared_window.ts and, without slots, shared_places.ts write it. */
-interface LimitState {
-  readonly slots?: readonly (readonly [slot: number, units: number])[];
-  readonly holders: readonly (readonly [
-    name: string,
-    holder: {
-      readonly units: number;
-      readonly limit: number;
-      readonly askedMs: number;
-      readonly expiredSlot?: number;
-    },
-  ])[];
-}
-
 async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
   const { rows: found } = await query("SELECT to_regclass('perigee_limits') IS NOT NULL AS exists");
   const [{ exists }] = found as [{ readonly exists: boolean }]; // as selected
@@ -143,19 +126,11 @@ async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
   return (rows as readonly { quota: string; state: string; nowMs: number }[]).map(
     ({ quota, state, nowMs }) => ({
       quota,
-      ...chargeOf(JSON.parse(state) as LimitState, nowMs), // as written by the workers
+      ...limitOf(JSON.parse(state) as SharedWindowState | SharedPlacesState).inForce(nowMs), // as written by the workers
     }),
   );
 }
 
-/** Blocks that have expired count until a window has passed, in the slot where they will be charged. */
-function chargeOf({ slots = [], holders }: LimitState, nowMs: number): Omit<ReportedLimit, "quota"> {
-  const spent = slots.filter(([slot]) => (slot + 1) * SLOT_MS + CHARGED_MS > nowMs);
-  const held = holders.filter(([, { expiredSlot }]) => expiredSlot === undefined);
-  const units = [...spent.map(([, count]) => count), ...held.map(([, holder]) => holder.units)];
-  const limits = holders.map(([, holder]) => holder).filter(({ askedMs }) => nowMs - askedMs <= ASK_MS);
-  return {
-    charged: units.reduce((sum, count) => sum + count, 0),
-    limit: limits.length === 0 ? undefined : Math.min(...limits.map(({ limit }) => limit)),
-  };
+function limitOf(state: SharedWindowState | SharedPlacesState): SharedWindow | SharedPlaces {
+  return "slots" in state ? new SharedWindow(state) : new SharedPlaces(state);
 }

@@ -1,9 +1,10 @@
 /**
  * The rows of workers and partitions: a worker's heartbeat, and what it reads of the others with it.
  *
- * A worker's lease is on the database's clock. Rows of workers that are dead for a day are removed.
+ * A worker's lease is on the database's clock, and as long as that of a partition. Rows of workers that are dead for a day are removed.
  */
 import type { PgClock } from "../store/postgres/pg_clock.ts";
+import { LEASE_MS } from "../store/postgres/pg_partition.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import type { HeldPartition } from "./placement.ts";
 
@@ -36,8 +37,6 @@ export interface FleetReading {
   readonly endsInMs: number;
 }
 
-/** How long a worker counts as living without a heartbeat. The lease of a partition is as long (`LEASE_MS` of pg_partition.ts). */
-export const WORKER_LEASE_MS = 6_000;
 const DAY_MS = 86_400_000;
 
 export class WorkerRows {
@@ -67,7 +66,7 @@ export class WorkerRows {
        VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 ms')
        ON CONFLICT (id) DO UPDATE SET is_leaving = excluded.is_leaving, lease_until = excluded.lease_until
        RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "wallMs"`,
-      ...[id, name, address, role, version, isLeaving, WORKER_LEASE_MS],
+      ...[id, name, address, role, version, isLeaving, LEASE_MS],
     );
     const [{ wallMs }] = rows as [{ readonly wallMs: number }]; // as returned
     this.#time.note(wallMs, sentMs, clock.nowMs());

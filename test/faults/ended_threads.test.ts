@@ -1,9 +1,17 @@
 /** Threads that are ended while an answer of theirs is on its way, in a process with nothing else to do. */
 import { spawnSync } from "node:child_process";
-import { pathToFileURL } from "node:url";
-import { expect, it } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, expect, it } from "vitest";
+import { compiledProgram } from "../compiled_program.ts";
 
-const THREADS = pathToFileURL("src/shard/threads.ts").href;
+const dir = mkdtempSync(join(tmpdir(), "perigee-threads-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const SOURCE = fileURLToPath(new URL("../../src/shard/threads.ts", import.meta.url));
+const THREADS = pathToFileURL(compiledProgram(SOURCE, dir)).href;
 
 /** Answers each call at once, then says so in shared memory. */
 const THREAD = `
@@ -28,7 +36,7 @@ it("keep the process until they are over, although nothing of them is under way 
   const options = { encoding: "utf8", timeout: 60_000 } as const;
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ["--import", "tsx", "--input-type=module", "--eval", PROCESS],
+    ["--input-type=module", "--eval", PROCESS],
     options,
   );
   expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: "ended\n", stderr: "" });

@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/random.ts";
+import { compiledProgram } from "../compiled_program.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 
@@ -17,6 +18,7 @@ const LINES = 2_000;
 describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
   let postgres: PostgresServer;
   const dir = mkdtempSync(join(tmpdir(), "perigee-fleet-disk-"));
+  const program = compiledProgram(PROGRAM, dir);
   const children: ChildProcess[] = [];
 
   beforeAll(async () => {
@@ -36,7 +38,7 @@ describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
 
   /** Runs until it ends, or until it has answered so many. Resolves with what it said last. */
   async function run(url: string, objects: string, killAt = Number.POSITIVE_INFINITY): Promise<unknown> {
-    const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, url, objects, join(dir, "in.jsonl")], {
+    const child = spawn(process.execPath, [program, url, objects, join(dir, "in.jsonl")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     children.push(child);

@@ -1,6 +1,6 @@
 /**
  * A program whose output is on the disk of a partition, for tests that kill it:
- * `node --import tsx fleet_disk_program.ts <database> <objects> <input>`. Prints how many it has answered, and at the end what it found.
+ * `fleet_disk_program.ts <database> <objects> <input>`. Prints how many it has answered, and at the end what it found.
  */
 
 /** As the build has made them: the sources would be compiled again at each start. */

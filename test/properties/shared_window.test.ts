@@ -195,6 +195,18 @@ describe("SharedWindow and DrawnUnits", () => {
     expect(chargedAt(62_600, 3)).toBe(0);
   });
 
+  it("report what is charged and the lowest limit of those that drew lately, also long after the last draw", () => {
+    const window = new SharedWindow();
+    const ask = { sequence: 1, spent: 0, unspent: 0, returned: [], wanted: 10, least: 10 };
+    window.draw(0, { ...ask, holder: "a", limit: 900 });
+    window.draw(100, { ...ask, holder: "b", limit: 600, wanted: 0 });
+    expect(window.inForce(1_600)).toEqual({ charged: 10, limit: 600 });
+    expect(window.inForce(1_601)).toEqual({ charged: 10, limit: undefined });
+    const read = (nowMs: number) => new SharedWindow(window.toState()).inForce(nowMs);
+    expect(read(61_900)).toEqual({ charged: 10, limit: undefined });
+    expect(read(200_000)).toEqual({ charged: 0, limit: undefined });
+  });
+
   it("answer an ask that is repeated as before, and book it once", () => {
     const shared = new Shared();
     const ask = {

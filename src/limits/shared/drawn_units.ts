@@ -28,26 +28,16 @@ export class DrawnUnits {
   readonly #demand = new Demand();
   readonly #unused = new UnusedUnits();
   /** What the last draw said. `isShort`: it granted less than was asked for. */
-  #said = { charged: 0, limit: Number.POSITIVE_INFINITY, drawMs: 0, isShort: false };
+  #said = { charged: 0, drawMs: 0, isShort: false };
 
   /** `holder`: this process, unique for its life. */
   constructor(holder: string) {
     this.#holder = holder;
   }
 
-  /** Whether a request waits for the next draw. */
-  get isLacking(): boolean {
-    return this.#demand.lacked > 0;
-  }
-
   /** Units charged to all processes as of the last draw; 0 before the first. */
   get charged(): number {
     return this.#said.charged;
-  }
-
-  /** The limit in force as of the last draw; Infinity before the first. */
-  get limit(): number {
-    return this.#said.limit;
   }
 
   /** How often to draw, as of the last draw; 0 before the first. */
@@ -117,8 +107,8 @@ export class DrawnUnits {
     // What was spent since the ask was sent stays spent.
     this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
-    const { charged, limit, drawMs } = grant;
-    this.#said = { charged, limit, drawMs, isShort: grant.units < ask.wanted };
+    const { charged, drawMs } = grant;
+    this.#said = { charged, drawMs, isShort: grant.units < ask.wanted };
   }
 }
 

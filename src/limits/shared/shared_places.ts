@@ -132,6 +132,14 @@ export class SharedPlaces {
     return holder.grant;
   }
 
+  /** Places charged now to all processes, and the limit in force; undefined where nobody has asked in the last 1.5 s. */
+  inForce(clockMs: number): { readonly charged: number; readonly limit: number | undefined } {
+    const nowMs = Math.max(clockMs, this.#newestMs);
+    this.#expire(nowMs, undefined);
+    const limit = this.#limit(nowMs);
+    return { charged: this.#charged(), limit: limit === Number.POSITIVE_INFINITY ? undefined : limit };
+  }
+
   /** The state that the next `SharedPlaces` continues from. */
   toState(): SharedPlacesState {
     return { newestMs: this.#newestMs, holders: [...this.#holders] };

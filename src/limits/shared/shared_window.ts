@@ -182,6 +182,14 @@ export class SharedWindow {
     };
   }
 
+  /** Units charged now to all processes, and the limit in force; undefined where nobody has drawn in the last 1.5 s. */
+  inForce(clockMs: number): { readonly charged: number; readonly limit: number | undefined } {
+    const nowMs = Math.max(clockMs, this.#newestMs);
+    this.#expire(nowMs);
+    const limit = this.#limit(nowMs);
+    return { charged: this.#charged(), limit: limit === Number.POSITIVE_INFINITY ? undefined : limit };
+  }
+
   /** The state that the next `SharedWindow` continues from. */
   toState(): SharedWindowState {
     return {
@@ -213,7 +221,6 @@ export class SharedWindow {
   }
 
   #expire(nowMs: number): void {
-    for (const [slot] of this.#slots) if (this.#hasAged(nowMs, slot)) this.#slots.delete(slot);
     for (const [name, holder] of this.#holders) {
       if (holder.expiredSlot !== undefined) {
         if (this.#hasAged(nowMs, holder.expiredSlot)) this.#holders.delete(name);
@@ -222,6 +229,7 @@ export class SharedWindow {
         this.#charge(holder.expiredSlot, holder.units);
       }
     }
+    for (const [slot] of this.#slots) if (this.#hasAged(nowMs, slot)) this.#slots.delete(slot);
   }
 
   #hasAged(nowMs: number, slot: number): boolean {

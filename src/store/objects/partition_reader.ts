@@ -5,8 +5,8 @@
 import { type Clock, systemClock } from "../../clock.ts";
 import { type Disk, type DiskFile, systemDisk } from "../../disk.ts";
 import type { FileRow } from "../file_rows.ts";
-import { PgAsking } from "../postgres/pg_asking.ts";
 import { PgFiles } from "../postgres/pg_files.ts";
+import { PgStatements } from "../postgres/pg_statements.ts";
 import type { FileExtents } from "./file_extents.ts";
 import { FileHandle, fileError } from "./file_handle.ts";
 import { damagedSegment, readExtents } from "./layer_reads.ts";
@@ -35,8 +35,8 @@ export interface PartitionReader extends Disk {
 /** Connects. Rejects as `openPostgresStore` does. Changes below the root reject with `EROFS`. */
 export async function openPartitionReader(options: PartitionReaderOptions): Promise<PartitionReader> {
   const { url, part, objects, root, clock = systemClock, elsewhere = systemDisk } = options;
-  const asking = await PgAsking.open(url, clock);
-  const files = new PgFiles(asking.query, part, () => 0);
+  const statements = await PgStatements.open(url, clock);
+  const files = new PgFiles(statements.query, part, () => 0);
   const paths = new PartitionPaths(root);
   const refused = async (path: string, elsewise: () => Promise<void>): Promise<void> => {
     if (paths.inside(path) === undefined) return elsewise();
@@ -65,7 +65,7 @@ export async function openPartitionReader(options: PartitionReaderOptions): Prom
       refused(paths.inside(from) === undefined ? to : from, () => elsewhere.rename(from, to)),
     remove: (path) => refused(path, () => elsewhere.remove(path)),
     makePrivateFolder: (path) => refused(path, () => elsewhere.makePrivateFolder(path)),
-    close: () => asking.close(),
+    close: () => statements.close(),
   };
 }
 

@@ -4,26 +4,26 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { PgAsking } from "../postgres/pg_asking.ts";
+import { PgStatements } from "../postgres/pg_statements.ts";
 import { assertSame, type ListedObject, type Objects } from "./objects.ts";
 
 const CHUNK_BYTES = 1 << 20;
 const LIST_PAGE = 1_000;
 
 export class RowObjects implements Objects {
-  readonly #asking: PgAsking;
+  readonly #statements: PgStatements;
 
-  private constructor(asking: PgAsking) {
-    this.#asking = asking;
+  private constructor(statements: PgStatements) {
+    this.#statements = statements;
   }
 
   /** Connects. Rejects as `openPostgresStore` does. */
   static async open(url: string, clock: Clock): Promise<RowObjects> {
-    return new RowObjects(await PgAsking.open(url, clock));
+    return new RowObjects(await PgStatements.open(url, clock));
   }
 
   async put(name: string, bytes: Uint8Array): Promise<void> {
-    const { count } = await this.#asking.query(
+    const { count } = await this.#statements.query(
       `INSERT INTO perigee_objects (name, chunk, size, bytes)
        SELECT $1, chunk, $3, substr($2::bytea, chunk * ${CHUNK_BYTES} + 1, ${CHUNK_BYTES})
        FROM generate_series(0, $4::integer) AS chunk ON CONFLICT DO NOTHING`,
@@ -42,7 +42,7 @@ export class RowObjects implements Objects {
   }
 
   async get(name: string, start: number, lengthBytes: number): Promise<Uint8Array | undefined> {
-    const { rows } = await this.#asking.query(
+    const { rows } = await this.#statements.query(
       `SELECT size, substr(bytes, greatest($2::bigint - chunk::bigint * ${CHUNK_BYTES}, 0)::integer + 1,
          greatest(least($2::bigint + $3, (chunk::bigint + 1) * ${CHUNK_BYTES}) - greatest($2::bigint, chunk::bigint * ${CHUNK_BYTES}), 0)::integer) AS part
        FROM perigee_objects WHERE name = $1 AND (chunk = 0 OR chunk BETWEEN $2::bigint / ${CHUNK_BYTES} AND ($2::bigint + $3 - 1) / ${CHUNK_BYTES})
@@ -57,12 +57,12 @@ export class RowObjects implements Objects {
   }
 
   async remove(name: string): Promise<void> {
-    await this.#asking.query("DELETE FROM perigee_objects WHERE name = $1", name);
+    await this.#statements.query("DELETE FROM perigee_objects WHERE name = $1", name);
   }
 
   async *list(prefix: string): AsyncGenerator<ListedObject, void, undefined> {
     for (let after = ""; ; ) {
-      const { rows } = await this.#asking.query(
+      const { rows } = await this.#statements.query(
         `SELECT name, extract(epoch FROM clock_timestamp() - created)::float8 * 1000 AS age FROM perigee_objects
          WHERE chunk = 0 AND name > $1 AND name >= $2 AND starts_with(name, $2) ORDER BY name LIMIT ${LIST_PAGE}`,
         after,
@@ -76,6 +76,6 @@ export class RowObjects implements Objects {
   }
 
   async close(): Promise<void> {
-    this.#asking.close();
+    this.#statements.close();
   }
 }

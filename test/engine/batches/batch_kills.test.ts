@@ -36,7 +36,7 @@ describe("kills beside batches of embeddings", () => {
   it.each(["before", "after"] as const)("do so exactly %s each write and each call", async (when) => {
     let steps = 0;
     for (let nth = 1; ; nth += 1) {
-      const wrong = await stepTrial(EMBEDDINGS, nth, when);
+      const wrong = await stepTrial(EMBEDDINGS, nth, when, 20);
       if (wrong === undefined) break;
       expect(wrong).toEqual([]);
       steps = nth;

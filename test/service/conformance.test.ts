@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import fc from "fast-check";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { type Conformance, callOpenai, known, refusedRange } from "./conformance_files.ts";
 import { callFront } from "./conformance_front.ts";
@@ -29,6 +29,7 @@ beforeAll(async () => {
   whole = await openWhole();
   described = await DescribedService.of(whole);
 });
+afterAll(() => whole.close());
 
 const operations: DescribedService["operations"] = () => described.operations();
 const check: Conformance["check"] = (...call) => described.check(...call);

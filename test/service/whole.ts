@@ -55,6 +55,8 @@ export interface Whole {
   refused(error: unknown, calls: () => Promise<unknown>): Promise<void>;
   /** Changes a byte of an uploaded file in the data folder. Not for a fleet. */
   damage(fileId: string): void;
+  /** Ends a fleet; a service of this process ends after the file's tests. */
+  close(): Promise<void>;
   /** Sends a request; `key` is one of `KEYS`, or anything else. */
   call(method: string, path: string, options?: WholeCall): Promise<WholeAnswer>;
 }
@@ -148,8 +150,7 @@ export async function openWhole(options: WholeOptions = {}): Promise<Whole> {
     rmSync(dataDir, { recursive: true, force: true });
   });
   return {
-    service,
-    url,
+    ...{ service, url, close: async () => undefined },
     refused: async (error, calls) => {
       refusal = error;
       await calls();
@@ -164,7 +165,7 @@ export async function openWhole(options: WholeOptions = {}): Promise<Whole> {
   };
 }
 
-/** The same over three workers behind a balancer. Closed after the file's tests. */
+/** The same over three workers behind a balancer; its caller closes it. */
 async function openBalancedWhole({ satellites, config }: WholeOptions = {}): Promise<Whole> {
   const fleet = await BalancedFleet.open({
     options: {
@@ -173,7 +174,6 @@ async function openBalancedWhole({ satellites, config }: WholeOptions = {}): Pro
       ...(satellites === undefined ? {} : { satellites }),
     },
   });
-  afterAll(() => fleet.close());
   return balancedWhole(fleet);
 }
 
@@ -182,7 +182,7 @@ export async function balancedWhole(fleet: BalancedFleet): Promise<Whole> {
   for (const [name, { project, scopes, isBeta }] of Object.entries(KEYS))
     await fleet.key({ project, name, scopes: [...scopes], isBeta }, name);
   return {
-    ...{ service: undefined, url: fleet.url, refused: async () => undefined },
+    ...{ service: undefined, url: fleet.url, refused: async () => undefined, close: () => fleet.close() },
     damage: () => {
       throw new Error("the files of a fleet are not damaged here");
     },

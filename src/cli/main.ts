@@ -174,7 +174,10 @@ function declareRunForm(command: Command): void {
     .option("--objects <url>", "with --store: where its workers have files (their --objects)")
     .action(async (input: string, options: Record<string, unknown>) => {
       if (options["store"] === undefined) finish(await (await import("./run/run.ts")).run(input, options));
-      else finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options));
+      else {
+        const given = Object.keys(options).filter((name) => command.getOptionValueSource(name) === "cli");
+        finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options, given));
+      }
     });
 }
 

@@ -15,6 +15,7 @@ import { openPerigeeService, packageVersion } from "../service/perigee_service.t
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
+import { openObjects } from "../store/objects/open_objects.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { openPostgresStore } from "../store/postgres/postgres.ts";
 import { FleetDirectory } from "./directory.ts";
@@ -24,6 +25,7 @@ import { FleetMetrics } from "./fleet_metrics.ts";
 import { Forwarding } from "./forwarding.ts";
 import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
+import { claimObjects } from "./objects_owner.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
 import { PgLimitPool } from "./pg_limit_pool.ts";
@@ -103,6 +105,7 @@ async function enter(
   const measurer = new SharedMeasurer();
   closers.push(() => measurer.close());
   const secret = await database.secret();
+  await claimPlace(options, { place, clock, database });
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
@@ -151,6 +154,18 @@ async function enter(
   closers.push(() => membership.leave());
   await audit.sweep();
   return outer?.address ?? inner.address;
+}
+
+async function claimPlace(
+  { env = process.env }: FleetWorkerOptions,
+  { place, clock, database }: Omit<Entering, "notice">,
+): Promise<void> {
+  const objects = await openObjects({ url: place.objects, env, clock });
+  try {
+    await claimObjects(objects, { url: place.objects, database });
+  } finally {
+    await objects.close();
+  }
 }
 
 async function openKeys(

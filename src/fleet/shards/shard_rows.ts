@@ -7,6 +7,7 @@
  * A claimed shard belongs to the partition, not to its owner: a worker that adopts the partition continues it.
  */
 import type { PgQuery, PgValue } from "../../store/postgres/pg_session.ts";
+import { removeEmptyRun } from "./run_rows.ts";
 
 /** Which shard. */
 export interface ShardId {
@@ -170,10 +171,13 @@ export class ShardRows {
       run,
       index,
     );
-    await this.#query(
-      "DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1)",
-      run,
-    );
+    await removeEmptyRun(this.#query, run);
+  }
+
+  /** Which of these runs exist. */
+  async known(runs: readonly string[]): Promise<ReadonlySet<string>> {
+    const { rows } = await this.#query("SELECT id FROM perigee_runs WHERE id = ANY($1::text[])", runs);
+    return new Set((rows as readonly { readonly id: string }[]).map(({ id }) => id)); // as selected
   }
 
   #run(sql: string, ...values: readonly PgValue[]): ReturnType<PgQuery> {

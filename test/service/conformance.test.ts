@@ -18,7 +18,7 @@ import { formOf, openWhole, type Whole, type WholeAnswer } from "./whole.ts";
 
 const UNKNOWN = "00000000-0000-4000-8000-000000000000";
 /** What a fleet does not answer at will: its tasks cannot be made to refuse, nor its files to be damaged. */
-const ONLY_AT_WILL = / (402|410|429)$|^GET \/readyz 503$/;
+const ONLY_AT_WILL = / (402|410|429)$|retry 409$|^GET \/readyz 503$/;
 const item = { model: "echo:test", input: "hello", sla: 60 };
 const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
 

@@ -88,7 +88,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["posted"],
     ["submissions"],
   ],
-  fleet: [["shards"]],
+  fleet: [["shards", "shared"]],
   spend: [["formats"]],
   testing: [["simulated"]],
   service: [

@@ -39,6 +39,7 @@ export interface OpenSatellitesOptions {
   readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
+  readonly others?: CatalogueOptions["others"];
   /** Receives faults of perigee; their text may hold what users sent. */
   readonly onFault?: ((error: unknown) => void) | undefined;
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
@@ -65,6 +66,7 @@ export async function openSatellites(options: OpenSatellitesOptions): Promise<Op
   const catalogue = await openCatalogue({
     ...{ clock, store, vault, http, onFault },
     ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
+    others: options.others,
   });
   const resolver = catalogue;
   const executions = await openExecutions({

@@ -14,7 +14,7 @@ import type { PerigeeError } from "../errors.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
-import { LearntStore } from "../store/learnt.ts";
+import { type LearntPlace, LearntStore } from "../store/learnt.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { checkId, checkItems, checkName, checkText, takenSource } from "./call_arguments.ts";
@@ -83,7 +83,7 @@ export interface OpenedEngine {
 }
 
 /** How an engine fits into what opens it. */
-export interface EnginePlace extends MediaTrust, ThreadsPlace {
+export interface EnginePlace extends MediaTrust, ThreadsPlace, LearntPlace {
   /** How it shares its thread; see `paced_calls.ts`. */
   readonly callsPerTurn?: () => number | undefined;
   /** How long work waits for a full disk where no option says it, in milliseconds. */
@@ -110,7 +110,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     transport ?? loadUndici().then((parts) => createUndiciTransport({ ...time, ...connections }, parts));
   const [opened, wire] = await Promise.all([opening, wiring, loadBundledPrices()]);
   const learnt = await LearntStore.open({
-    ...time,
+    ...{ ...time, learntRows: place.learntRows },
     folder: stateDir === false ? undefined : (stateDir ?? dataDir),
     onUnusable: (reason) => onNotice?.(`${reason}; what is learnt about providers is not kept`),
   });

@@ -6,7 +6,6 @@
  * Every second it renews its lease, reads the fleet, and does what `placement.ts` says.
  */
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import type { LimitPool } from "../limits/shared/limit_pool.ts";
 import { createKeyVerifier } from "../service/http/key_verifier.ts";
@@ -36,6 +35,9 @@ import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
 import { ShardRows } from "./shards/shard_rows.ts";
 import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
+import { Gathering } from "./shared/gathered.ts";
+import { PgOtherSatellites } from "./shared/other_satellites.ts";
+import { PgLearnt } from "./shared/pg_learnt.ts";
 import { SharedMeasurer } from "./shared_measurer.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
@@ -110,6 +112,8 @@ async function enter(
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
+  const gathering = new Gathering({ clock, directory, secret });
+  closers.push(() => gathering.close());
   const fleet = (): FleetState => directory.stateFor(id);
   const metrics = new FleetMetrics(fleet, options.metricsPort !== undefined);
   const limitPool = metrics.counting(pool);
@@ -134,7 +138,7 @@ async function enter(
   const rows = new WorkerRows(query, entry, time);
   membership = new Membership({ clock, rows, directory, owned, role: place.role, onNotice: notice });
   const router = new FleetRouter({
-    ...{ clock, directory, access, forwarding, local: owned },
+    ...{ clock, directory, access, forwarding, gathering, local: owned },
     homes: new ProjectHomes(query),
     metrics: (request, response) => void metrics.answer(request, response).catch(() => response.destroy()),
     isBehindProxy: options.isBehindProxy === true,
@@ -226,12 +230,14 @@ async function openPartition(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
         ...said({ log: options.log, onNotice }, place.name, part),
-        stateDir: options.stateDir ?? join(options.dataDir, "learnt"),
+        stateDir: false, // rows of the database
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
       {
         ...{ audit, fleet, measurerFrom: measurer.lend },
+        ...(options.stateDir === false ? {} : { learntRows: new PgLearnt(shards.query, clock) }),
+        otherSatellites: new PgOtherSatellites(shards.query, part),
         onMetrics: (render) => metrics.add(part, render),
         beside: (opened) => {
           const work = new ShardWork({

@@ -19,7 +19,14 @@ import {
   request as send,
 } from "node:http";
 import type { Clock } from "../clock.ts";
-import { ELSEWHERE_HEADER, PART_HEADER, passedHeaders, SECRET_HEADER } from "./hop_headers.ts";
+import {
+  ELSEWHERE_HEADER,
+  PART_HEADER,
+  passedHeaders,
+  SECRET_HEADER,
+  withoutCoding,
+  withoutFraming,
+} from "./hop_headers.ts";
 
 /** A request of a client, and its body once that was read. */
 export interface RoutedRequest {
@@ -148,21 +155,4 @@ function relay(answer: IncomingMessage, { request, response }: RoutedRequest, do
 function leaveUpload(request: IncomingMessage, upstream: ClientRequest): void {
   request.unpipe(upstream);
   upstream.destroy();
-}
-
-/** Without `transfer-encoding`: Node encodes the answer again, for the client's version of HTTP. */
-function withoutCoding(raw: readonly string[]): string[] {
-  return without(raw, (name) => name === "transfer-encoding");
-}
-
-/** A body that is in memory is sent with its own length. */
-function withoutFraming(raw: readonly string[]): string[] {
-  return without(raw, (name) => name === "transfer-encoding" || name === "content-length");
-}
-
-function without(raw: readonly string[], isDropped: (name: string) => boolean): string[] {
-  const kept: string[] = [];
-  for (let at = 0; at < raw.length; at += 2)
-    if (!isDropped((raw[at] as string).toLowerCase())) kept.push(raw[at] as string, raw[at + 1] as string);
-  return kept;
 }

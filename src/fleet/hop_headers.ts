@@ -52,6 +52,23 @@ export function passedHeaders(raw: readonly string[], connection: string | undef
   return passed;
 }
 
+/** A body that is in memory is sent with its own length. */
+export function withoutFraming(raw: readonly string[]): string[] {
+  return without(raw, (name) => name === "transfer-encoding" || name === "content-length");
+}
+
+/** Without `transfer-encoding`: Node encodes the answer again, for the client's version of HTTP. */
+export function withoutCoding(raw: readonly string[]): string[] {
+  return without(raw, (name) => name === "transfer-encoding");
+}
+
+function without(raw: readonly string[], isDropped: (name: string) => boolean): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < raw.length; at += 2)
+    if (!isDropped((raw[at] as string).toLowerCase())) kept.push(raw[at] as string, raw[at + 1] as string);
+  return kept;
+}
+
 /**
  * Sets a request's `X-Forwarded-For` to its client's address only, which the service then trusts: the address that a trusted proxy added
  * last, or that of the connection.

@@ -86,7 +86,7 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
       response.setHeader(ELSEWHERE_HEADER, "1");
       return refuse(response, ELSEWHERE);
     }
-    if (request.headers.expect !== undefined) response.writeContinue();
+    if (request.headers.expect !== undefined) continueWhenRead(request, response);
     dropWorkerHeaders(request);
     handler(request, response);
   };
@@ -96,6 +96,16 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   server.on("request", answer);
   server.on("checkContinue", answer);
   return opened(clock, server, options);
+}
+
+/** Asks for the body once the service reads it: what it refuses by its headers is answered before the body is under way. */
+function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const onListener = (event: string | symbol): void => {
+    if (event !== "data" && event !== "readable") return;
+    request.off("newListener", onListener);
+    if (!response.headersSent) response.writeContinue();
+  };
+  request.on("newListener", onListener);
 }
 
 async function opened(

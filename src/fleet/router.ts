@@ -7,11 +7,13 @@
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
  *                                the service reads are sent again instead)
  *
- * A request without a valid key is answered by a service of this process, or else of any worker; a signed link by the home of its project.
+ * A request without a valid key is answered by a service of this process, or else of any worker; a signed link by the home of its project;
+ * an operator's decision on a satellite by the home of the satellite's project. What concerns all projects is asked of all (`gathered.ts`).
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
+import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
 import { type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
 import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
@@ -19,6 +21,7 @@ import type { Forwarding } from "./forwarding.ts";
 import { noteClient } from "./hop_headers.ts";
 import { inTime } from "./in_time.ts";
 import type { ProjectHomes } from "./project_homes.ts";
+import type { Gathering } from "./shared/gathered.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -36,6 +39,7 @@ export interface RouterOptions {
   readonly homes: ProjectHomes;
   readonly access: FleetAccess;
   readonly forwarding: Forwarding;
+  readonly gathering: Gathering;
   readonly local: LocalServices;
   /** Answers `GET /metrics`. */
   readonly metrics: Handler;
@@ -54,6 +58,8 @@ const KEPT_BYTES_MAX = 64 * 1024 * 1024;
 const KEYED =
   /^\/(v0\/infer\/?|v1\/(chat\/completions|completions|embeddings|responses|batches)|v1\/(satellites|clusters)\/.*)$/;
 const LINK = /^\/v0\/files\/link\/([^/?]+)/;
+/** What an operator decides: the satellite is in the home of its project. */
+const DECISION = /^\/v1\/satellites\/([^/]+)\/[^/]+\/(verify|approve|disable|enable)\/?$/;
 const NO_OWNER = plain(
   503,
   "unavailable",
@@ -123,9 +129,16 @@ export class FleetRouter {
   }
 
   async #route(journey: Journey): Promise<void> {
+    if (this.#options.gathering.isFor(journey.request)) return this.#gathered(journey);
     const place = await this.#within(journey, this.#placeOf(journey));
     if (place !== undefined) await this.#answer(journey, place);
     else refuse(journey.response, NO_OWNER);
+  }
+
+  async #gathered({ request, response, body: read, deadlineMs }: Journey): Promise<void> {
+    const body = read ?? (await readAll(request));
+    if (!(await this.#options.gathering.answer(request, response, { body, deadlineMs })))
+      refuse(response, NO_OWNER);
   }
 
   async #placeOf(journey: Journey): Promise<Place> {
@@ -133,7 +146,12 @@ export class FleetRouter {
     const { request } = journey;
     const project = await access.projectOf(request.headers.authorization);
     journey.isKnown = project !== undefined;
-    if (project !== undefined) return async () => homes.known(project) ?? (await homes.assigned(project));
+    if (project !== undefined) {
+      const decided = projectOfDecision(request);
+      const owner =
+        decided === VENDOR_NAMESPACE ? await homes.assigned(decided) : await homes.claimed(decided);
+      return async () => owner ?? homes.known(project) ?? (await homes.assigned(project));
+    }
     const linked = projectOfLink(request);
     const home = linked === undefined ? undefined : await homes.claimed(linked);
     return async () => home ?? this.#anyPart();
@@ -223,6 +241,12 @@ function projectOfLink({ url = "/" }: IncomingMessage): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The namespace of the satellite that an operator decides on; empty for another request. */
+function projectOfDecision(request: IncomingMessage): string {
+  const [, project = ""] = (request.method === "POST" && DECISION.exec(pathOf(request))) || [];
+  return project;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -11,6 +11,7 @@ import type { RequestBounds } from "../engine/config/config_options.ts";
 import { eventSecrets } from "../engine/config/event_secrets.ts";
 import { type EnginePlace, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import type { OtherSatellites } from "../satellites/kinds/satellite_records.ts";
 import { type Audit, NO_LOCK, openAuditLog } from "../store/audit/audit_log.ts";
 import { openKeyStore } from "../store/keys/key_store.ts";
 import type { ServiceContext } from "./context.ts";
@@ -44,11 +45,12 @@ const STORE_FAILED =
   "the store in the data folder failed, as the log says; check its disk and start the service again";
 
 /** How a service fits into what opens it. */
-export interface ServicePlace extends Pick<EnginePlace, "measurerFrom"> {
+export interface ServicePlace extends Pick<EnginePlace, "measurerFrom" | "learntRows"> {
   /** Receives what is audited, instead of files in the data folder. */
   readonly audit?: Audit;
   /** The fleet that it is part of. */
   readonly fleet?: (() => FleetState) | undefined;
+  readonly otherSatellites?: OtherSatellites | undefined;
   /** Receives the way to its metrics, which the process shows itself. */
   readonly onMetrics?: (render: () => Promise<RenderedMetrics>) => void;
   /** Starts other work on its engine; `stop` is called before the engine closes, which waits for its runs. */
@@ -82,9 +84,9 @@ export async function openPerigeeService(
   };
   const seen = { ...engineOptions, observer: observation.observer, onNotice };
   const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
-  const { measurerFrom } = place;
+  const { measurerFrom, learntRows } = place;
   const threads = measurerFrom === undefined ? {} : { measurerFrom };
-  const enginePlace = { ...threads, callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY };
+  const enginePlace = { ...threads, learntRows, callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY };
   const opened = await openEngine(seen, enginePlace); // first: it locks the folder
   const { clock, disk, store } = opened.core.storage;
   const { dataDir } = options;
@@ -104,7 +106,8 @@ export async function openPerigeeService(
     const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined) {
-      const access = { verifier, audit, observation, fleet: place.fleet };
+      const { fleet, otherSatellites } = place;
+      const access = { verifier, audit, observation, fleet, otherSatellites };
       return besides(await open(opened, options, access, closeAll), place.beside?.(opened));
     }
     const keys = await openKeyStore({ dataDir, clock });
@@ -149,7 +152,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
-interface Access extends Pick<ServicePlace, "fleet"> {
+interface Access extends Pick<ServicePlace, "fleet" | "otherSatellites"> {
   readonly verifier: KeyVerifier;
   readonly audit: Audit;
   readonly observation: Observation;
@@ -167,7 +170,7 @@ async function open(
   const { clock, disk, store, room } = core.storage;
   const onFault = (error: unknown): void => observation.log.fault(error, "background");
   const stack = await openStack(opened, {
-    ...{ ...options, verifier, audit: access.audit, onFault },
+    ...{ ...options, verifier, audit: access.audit, onFault, otherSatellites: access.otherSatellites },
     onSatelliteLog: (line) => observation.log.satellite(line),
   });
   const { tasks, files, satellites, webhooks, spending } = stack;

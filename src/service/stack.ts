@@ -12,6 +12,7 @@ import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import type { StoredFiles } from "../engine/media/media_places.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
+import type { OtherSatellites } from "../satellites/kinds/satellite_records.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 import { openVault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit/audit_log.ts";
@@ -39,6 +40,8 @@ export interface StackOptions extends EngineOptions {
   /** Receives what is removed for its age. */
   readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
+  /** Satellites of projects in other partitions of a fleet. */
+  readonly otherSatellites?: OtherSatellites | undefined;
   /** Receives what satellites log, beside the settings' `onLog`. */
   readonly onSatelliteLog?: (line: SatelliteLogLine) => void;
 }
@@ -91,6 +94,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
       options.satellites?.onLog?.(line);
     },
     isBetaKey: verifier?.isBetaKey?.bind(verifier),
+    others: options.otherSatellites,
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },

@@ -9,6 +9,9 @@
  * replaced, and a write that fails is tried at the next interval. It holds figures by provider, address and fingerprint of
  * the key (`accountName`) and names of models; no texts and no keys.
  *
+ * Where several machines share a database, rows of it take the place of the file (`LearntRows`): a row an entry, and of each entry the one
+ * put last. Most entries are means over the last answers of a model, so the last one is as good as a mean of several, and newer.
+ *
  * Limits: 2,000 entries, 8 KiB each, 1 MiB together; those that were put longest ago go first.
  */
 import { createHash, randomUUID } from "node:crypto";
@@ -18,7 +21,8 @@ import { type Disk, errorCodeOf, isNoSpace } from "../disk.ts";
 
 const FILE = "learnt.json";
 const VERSION = 1;
-const ENTRIES_MAX = 2_000;
+/** How many entries are kept. */
+export const ENTRIES_MAX = 2_000;
 const VALUE_CHARS_MAX = 8 * 1_024;
 const FILE_BYTES_MAX = 1_024 * 1_024;
 const FIRST_WRITE_MS = 10_000;
@@ -46,7 +50,31 @@ interface Entry {
   readonly wallMs: number;
 }
 
-export interface LearntStoreOptions {
+/** An entry as rows have it: its age, because the clocks of machines differ. */
+export interface LearntRow {
+  readonly kind: string;
+  readonly key: string;
+  /** JSON text. */
+  readonly value: string;
+  /** Milliseconds since it was put. */
+  readonly ageMs: number;
+}
+
+/** What processes on several machines share instead of a file. Both may reject: nothing depends on them. */
+export interface LearntRows {
+  /** Those put last, at most 2,000. */
+  read(): Promise<readonly LearntRow[]>;
+  /** Keeps of each entry the one put last. */
+  put(rows: readonly LearntRow[]): Promise<void>;
+}
+
+/** Where an engine keeps what it learns. */
+export interface LearntPlace {
+  /** Instead of a file. */
+  readonly learntRows?: LearntRows | undefined;
+}
+
+export interface LearntStoreOptions extends LearntPlace {
   /** The folder of the file, made where needed; undefined keeps everything in memory. */
   readonly folder: string | undefined;
   readonly disk: Disk;
@@ -146,7 +174,7 @@ export class LearntStore {
   }
 
   #arm(delayMs: number): void {
-    if (this.#options.folder === undefined || this.#isClosed) return;
+    if ((this.#options.folder ?? this.#options.learntRows) === undefined || this.#isClosed) return;
     this.#timer?.cancel();
     const write = (): void => {
       this.#isUrgent = false;
@@ -161,10 +189,12 @@ export class LearntStore {
   }
 
   async #write(): Promise<void> {
-    const { folder, disk } = this.#options;
-    if (folder === undefined) return;
+    const { folder, disk, learntRows } = this.#options;
+    if ((folder ?? learntRows) === undefined) return;
     this.#hasWritten = true;
     this.#collect();
+    if (learntRows !== undefined) return this.#writeRows(learntRows);
+    if (folder === undefined) return;
     for (let writes = 0; writes < WRITES_MAX && this.#unwritten.size > 0; writes += 1) {
       const path = join(folder, `${FILE}.${randomUUID()}`);
       try {
@@ -183,6 +213,25 @@ export class LearntStore {
         this.#reportUnusable(error);
         return; // at the next interval
       }
+    }
+  }
+
+  async #writeRows(rows: LearntRows): Promise<void> {
+    const nowMs = this.#options.clock.wallMs();
+    const written = [...this.#unwritten].flatMap((name) => this.#entries.get(name) ?? []);
+    try {
+      if (written.length > 0)
+        await rows.put(
+          written.map(({ wallMs, ...entry }) => ({ ...entry, ageMs: Math.max(0, nowMs - wallMs) })),
+        );
+      this.#unwritten.clear();
+      for (const entry of written) {
+        const name = nameOf(entry.kind, entry.key);
+        if (this.#entries.get(name) !== entry) this.#unwritten.add(name); // it was put again meanwhile
+      }
+      this.#merge(await this.#read());
+    } catch {
+      // at the next interval
     }
   }
 
@@ -208,9 +257,13 @@ export class LearntStore {
   }
 
   async #read(): Promise<Map<string, Entry>> {
-    const { folder, disk, clock } = this.#options;
-    if (folder === undefined) return new Map();
+    const { folder, disk, clock, learntRows } = this.#options;
     try {
+      if (learntRows !== undefined) {
+        const [rows, nowMs] = [await learntRows.read(), clock.wallMs()];
+        return bounded(rows.map(({ ageMs, ...entry }) => ({ ...entry, wallMs: nowMs - Math.max(0, ageMs) })));
+      }
+      if (folder === undefined) return new Map();
       return bounded(entriesOf(await readWhole(disk, join(folder, FILE)), clock.wallMs()));
     } catch {
       return new Map(); // it does not exist, or cannot be read

@@ -103,8 +103,8 @@ export class FleetWorld {
     return world;
   }
 
-  /** Resolves when it answers callers. */
-  async start(name: string, flags: readonly string[] = []): Promise<FleetProcess> {
+  /** Resolves when it answers callers. `main`: the command of another version. */
+  async start(name: string, flags: readonly string[] = [], main: string = MAIN): Promise<FleetProcess> {
     const { port } = this.#provider.address() as AddressInfo;
     const words = [
       "serve",
@@ -117,7 +117,7 @@ export class FleetWorld {
     const child = spawn(
       process.execPath,
       [
-        MAIN,
+        main,
         ...words,
         ...places,
         "--config",
@@ -150,7 +150,7 @@ export class FleetWorld {
   }
 
   /** Runs a file of lines over the fleet, as `perigee run` does. Its paths are in a folder of the world. */
-  run(input: string, out: string, flags: readonly string[] = []): FleetClient {
+  run(input: string, out: string, flags: readonly string[] = [], main: string = MAIN): FleetClient {
     const objects = pathToFileURL(join(this.#dir, "objects")).href;
     const words = [
       "run",
@@ -162,7 +162,7 @@ export class FleetWorld {
       "--objects",
       objects,
     ];
-    const child = spawn(process.execPath, [MAIN, ...words, "--no-config", "--json", ...flags], {
+    const child = spawn(process.execPath, [main, ...words, "--no-config", "--json", ...flags], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let [stdout, stderr] = ["", ""];
@@ -187,8 +187,8 @@ export class FleetWorld {
   }
 
   /** Makes a key of a project. */
-  async key(project: string): Promise<{ readonly id: string; readonly key: string }> {
-    const made = await this.#keys(["create", "--project", project, "--json"]);
+  async key(project: string, main: string = MAIN): Promise<{ readonly id: string; readonly key: string }> {
+    const made = await this.#keys(["create", "--project", project, "--json"], main);
     return JSON.parse(made) as { id: string; key: string };
   }
 
@@ -197,9 +197,9 @@ export class FleetWorld {
   }
 
   /** Waits without blocking: connections that the service closes meanwhile are noticed. */
-  async #keys(words: readonly string[]): Promise<string> {
+  async #keys(words: readonly string[], main: string = MAIN): Promise<string> {
     const { stdout } = await promisify(execFile)(process.execPath, [
-      MAIN,
+      main,
       "keys",
       ...words,
       "--store",

@@ -8,6 +8,7 @@ import { FleetAccess } from "../../src/fleet/fleet_access.ts";
 import { Forwarding } from "../../src/fleet/forwarding.ts";
 import { ProjectHomes } from "../../src/fleet/project_homes.ts";
 import { FleetRouter, type Handler } from "../../src/fleet/router.ts";
+import { Gathering } from "../../src/fleet/shared/gathered.ts";
 import type { FleetReading } from "../../src/fleet/worker_rows.ts";
 import type { Caller } from "../../src/service/http/caller.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
@@ -52,7 +53,11 @@ async function world(reading: FleetReading): Promise<World> {
   });
   directory.take(reading, clock.nowMs());
   const forwarding = new Forwarding(clock, "secret");
-  closers.push(() => forwarding.close());
+  const gathering = new Gathering({ clock, directory, secret: "secret" });
+  closers.push(
+    () => forwarding.close(),
+    () => gathering.close(),
+  );
   const verifier = {
     verify: (header: string | undefined) =>
       header === undefined ? undefined : caller(header.replace("Bearer ", "")),
@@ -62,7 +67,7 @@ async function world(reading: FleetReading): Promise<World> {
     count: 1,
   }));
   const router = new FleetRouter({
-    ...{ clock, directory, homes, forwarding, isBehindProxy: false },
+    ...{ clock, directory, homes, forwarding, gathering, isBehindProxy: false },
     access: new FleetAccess({ verifier, look: async () => undefined, isForm: () => false }),
     local: { handlerOf: (part) => local.get(part), first: 9 },
     metrics: answering("metrics of this process"),
@@ -75,6 +80,20 @@ const alone = (address: string, owner: string | undefined = "w"): FleetReading =
   partitions: [{ part: 1, owner }],
   endsInMs: 6_000,
 });
+/** What a partition answers for a project that was charged some nano-dollars. */
+function margin(nano: number, project: string) {
+  const usd = Number((nano / 1e9).toFixed(9));
+  const sums = {
+    items: nano,
+    list_usd: usd,
+    charged_usd: usd,
+    refund_usd: 0,
+    billed_usd: 0,
+    ambiguous_usd: 0,
+  };
+  const whole = { ...sums, margin_usd: usd };
+  return { from: "2026-01-01", to: "2026-01-01", ...whole, projects: [{ project, ...whole, models: [] }] };
+}
 const nobody: FleetReading = { workers: [], partitions: [], endsInMs: Number.POSITIVE_INFINITY };
 const answering =
   (text: string): Handler =>
@@ -98,6 +117,57 @@ describe("a request", () => {
     const claim = Buffer.from(JSON.stringify(["acme", "task", "all", 1])).toString("base64url");
     expect(await (await fetch(`${url}/v0/files/link/${claim}.mac`)).text()).toBe("one");
     expect(await (await fetch(`${url}/v0/files/link/nonsense`)).text()).toBe("any");
+  });
+
+  it("that decides on a satellite is answered by the home of the satellite's project, whoever the operator is", async () => {
+    const { url, local } = await world(nobody);
+    local.set(1, answering("one")).set(2, answering("two"));
+    const decide = (path: string, method = "POST") =>
+      get(url, { method }, path).then((found) => found.text());
+    expect(await decide("/v1/satellites/beta/shout/approve")).toBe("two");
+    expect(await decide("/v1/satellites/beta/shout")).toBe("one"); // an execution is its caller's
+    expect(await decide("/v1/satellites/beta/shout/approve", "GET")).toBe("one");
+  });
+
+  it("for the margin is answered with the projects of all partitions, once each has an owner", async () => {
+    const worker = await listening((request, response) => {
+      const part = Number(request.headers["x-perigee-part"]);
+      response.end(JSON.stringify(margin(part, `p${part}`)));
+    });
+    const made = await world({
+      ...alone(worker),
+      partitions: [
+        { part: 1, owner: "w" },
+        { part: 2, owner: undefined },
+      ],
+    });
+    const refused = await advanced(made.clock, get(made.url, {}, "/v0/margin"));
+    expect(refused.status).toBe(503);
+    const waiting = get(made.url, {}, "/v0/margin?from=2026-01-01");
+    made.reading = {
+      ...alone(worker),
+      partitions: [
+        { part: 1, owner: "w" },
+        { part: 2, owner: "w" },
+      ],
+    };
+    expect(await (await advanced(made.clock, waiting)).json()).toEqual({
+      ...margin(3, ""),
+      projects: [...margin(1, "p1").projects, ...margin(2, "p2").projects],
+    });
+  });
+
+  it("with a provider's event reaches every partition, and was taken if one has taken it", async () => {
+    const asked: string[] = [];
+    const worker = await listening(async (request, response) => {
+      const part = String(request.headers["x-perigee-part"]);
+      for await (const chunk of request) asked.push(`${part} ${String(chunk)}`);
+      response.writeHead(part === "1" ? 500 : 204).end();
+    });
+    const partitions = [1, 2].map((part) => ({ part, owner: "w" }));
+    const { url } = await world({ ...alone(worker), partitions });
+    const { status } = await get(url, { method: "POST", body: "event" }, "/v0/provider-events/openai");
+    expect([status, asked.sort()]).toEqual([204, ["1 event", "2 event"]]);
   });
 
   it("for metrics is answered by the process itself, whichever worker has the partitions", async () => {

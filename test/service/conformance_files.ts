@@ -54,14 +54,16 @@ export async function callOpenai(conformance: Conformance): Promise<void> {
 async function callBatches({ check, whole }: Conformance, input_file_id: string): Promise<void> {
   const terms = { endpoint: "/v1/chat/completions", completion_window: "24h" };
   const body = { ...terms, input_file_id, metadata: { run: "1" } };
-  whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
-  expect((await check("/v1/batches", "POST", {}, { body })).status).toBe(402);
+  await whole.refused(new PerigeeError("budget_exceeded", "no money left"), async () =>
+    expect((await check("/v1/batches", "POST", {}, { body })).status).toBe(402),
+  );
   const keyed = { headers: { "idempotency-key": "batch" } };
   const created = await check("/v1/batches", "POST", {}, { body, ...keyed });
   const other = { ...body, metadata: { other: "yes" } };
   expect((await check("/v1/batches", "POST", {}, { body: other, ...keyed })).status).toBe(409);
-  whole.refuse(new PerigeeError("idempotency_in_progress", "not answered yet"));
-  expect((await check("/v1/batches", "POST", {}, { body: other })).status).toBe(409);
+  await whole.refused(new PerigeeError("idempotency_in_progress", "not answered yet"), async () =>
+    expect((await check("/v1/batches", "POST", {}, { body: other })).status).toBe(409),
+  );
   expect((await check("/v1/batches", "POST", {}, { body, ...keyed })).text).toContain(
     JSON.parse(created.text).id,
   );

@@ -20,8 +20,9 @@ export async function callFront({ check, whole }: Conformance): Promise<void> {
     expect(await status(body, keyed)).toBe(200);
     expect(await status({ ...body, user: "other" }, keyed)).toBe(409);
     expect(await status({ ...body, model: "openai:" })).toBe(404);
-    whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
-    expect(await status(body)).toBe(402);
+    await whole.refused(new PerigeeError("budget_exceeded", "no money left"), async () =>
+      expect(await status(body)).toBe(402),
+    );
   }
   const created = await check("/v1/responses", "POST", {}, { body: CALLS["/v1/responses"] });
   const { id } = JSON.parse(created.text) as { id: string };

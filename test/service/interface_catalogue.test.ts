@@ -36,7 +36,10 @@ beforeAll(async () => {
   whole = await openWhole({ satellites: { roots: { inbox: root }, mailPorts: [mailPort] } });
   hostUrl = await hostShout(whole.call, [{ project: "own", key: "own" }]);
 });
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+afterAll(async () => {
+  await whole.close();
+  rmSync(root, { recursive: true, force: true });
+});
 
 interface Asked {
   readonly status: number;

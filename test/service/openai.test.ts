@@ -3,14 +3,14 @@
  */
 import OpenAI, { toFile } from "openai";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { batchLines, ended, jsonLines, type OpenaiProcess, OpenaiWorld } from "./openai_world.ts";
+import { batchLines, ended, jsonLines, type OpenaiService, OpenaiWorld } from "./openai_world.ts";
 
 let world: OpenaiWorld;
-let service: OpenaiProcess;
+let service: OpenaiService;
 
 beforeEach(async () => {
   world = new OpenaiWorld();
-  service = await world.start();
+  service = await world.startService();
 });
 
 afterEach(async () => {
@@ -100,7 +100,7 @@ describe("the openai SDK", () => {
     await expect.poll(completed, { timeout: 60_000, interval: 20 }).toBe(1);
     world.release();
     await service.close();
-    service = await world.start();
+    service = await world.startService();
     const batch = await ended(service.client, id);
     const text = await (await service.client.files.content(batch.output_file_id ?? "")).text();
     for (const prompt of ["one", "hang"])
@@ -386,11 +386,11 @@ describe("a batch over restarts", () => {
     const closing = service.close();
     world.release();
     await closing;
-    service = await world.start();
+    service = await world.startService();
     const batch = await ended(service.client, id);
     expect(batch).toMatchObject({ status: "completed", request_counts: { total: 2, completed: 2 } });
     await service.close();
-    service = await world.start();
+    service = await world.startService();
     expect(await service.client.batches.retrieve(id)).toEqual(batch);
     const made = await service.client.files.list({ purpose: "batch_output" });
     expect(made.data.map((each) => each.id)).toEqual([batch.output_file_id]);

@@ -1,6 +1,8 @@
 /**
  * The OpenAI front on a real engine, over a real socket, before a provider that a test scripts by the prompt:
  * `fail` is refused, `hang` waits until `release`, all else is answered in capitals.
+ *
+ * With `TEST_SERVICE=fleet`, `startService` starts three workers behind a balancer (test/faults/balanced_fleet.ts).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -8,10 +10,12 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
+import type { ConfigOptions } from "../../src/engine/config/config_options.ts";
 import { openEngine } from "../../src/engine/engine.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { registerFileRoutes } from "../../src/service/files/files.ts";
 import { registerAudit } from "../../src/service/http/audit.ts";
+import { SCOPES } from "../../src/service/http/caller.ts";
 import type { FastifyInstance } from "../../src/service/http/fastify.ts";
 import { registerOutputRoutes } from "../../src/service/infer/output.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai/openai_batches.ts";
@@ -20,7 +24,12 @@ import { createFiles } from "../../src/tasks/files/file_store.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
+import { BalancedFleet } from "../faults/balanced_fleet.ts";
 import { bareApp } from "./app.ts";
+import { isFleet } from "./serving.ts";
+
+/** Projects that tests have keys of. */
+const PROJECTS = ["alpha", "beta"];
 
 export class OpenaiWorld {
   readonly dataDir: string = mkdtempSync(join(tmpdir(), "perigee-openai-"));
@@ -28,6 +37,7 @@ export class OpenaiWorld {
   #waiting: (() => void)[] = [];
   #providerUrl = "";
   #isReleased = false;
+  #fleet: BalancedFleet | undefined;
   /** What requests left in the audit log. */
   readonly noted: AuditEvent[] = [];
   /** Prompts in the order of their coming. */
@@ -35,15 +45,35 @@ export class OpenaiWorld {
   /** The bytes that an answer is sent as. */
   sends: (body: string) => string = (body) => body;
 
-  async start(): Promise<OpenaiProcess> {
+  /** The service as its callers see it; the same again after it was closed. */
+  startService(): Promise<OpenaiService> {
+    return isFleet ? this.#startFleet() : this.start();
+  }
+
+  async #startFleet(): Promise<OpenaiService> {
+    if (this.#fleet !== undefined) await this.#fleet.start();
+    else {
+      this.#fleet = await BalancedFleet.open({ options: await this.#settings() });
+      for (const project of PROJECTS)
+        await this.#fleet.key({ project, name: "default", scopes: SCOPES, isBeta: false }, project);
+    }
+    const fleet = this.#fleet;
+    return { ...clients(`${fleet.url}/v1`), close: () => fleet.stop() };
+  }
+
+  /** Of the engine; the provider listens then. */
+  async #settings(): Promise<Pick<ConfigOptions, "providers" | "lanes">> {
     if (this.#providerUrl === "") {
       await new Promise<void>((resolve) => this.#provider.listen(0, "127.0.0.1", resolve));
       this.#providerUrl = `http://127.0.0.1:${(this.#provider.address() as AddressInfo).port}/v1`;
     }
+    const lanes = { deny: ["batch" as const] }; // it answers nothing but chats
+    return { providers: { openai: { baseUrl: this.#providerUrl, key: "k" } }, lanes };
+  }
+
+  async start(): Promise<OpenaiProcess> {
     const { dataDir } = this;
-    const providers = { openai: { baseUrl: this.#providerUrl, key: "k" } };
-    const lanes = { deny: ["batch"] }; // it answers nothing but chats
-    const opened = await openEngine({ env: {}, dataDir, providers, lanes });
+    const opened = await openEngine({ env: {}, dataDir, ...(await this.#settings()) });
     const { measurer, storage } = opened.core;
     const { store, disk, clock } = storage;
     const files = await createFiles({ store, disk, clock, measurer, dataDir });
@@ -63,13 +93,12 @@ export class OpenaiWorld {
     );
     await app.listen({ port: 0, host: "127.0.0.1" });
     const baseURL = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}/v1`;
-    const client = (apiKey: string) => new OpenAI({ apiKey, baseURL, maxRetries: 0 });
     const close = async (): Promise<void> => {
       await app.close();
       await tasks.close();
       await opened.engine.close();
     };
-    return { app, files, tasks, client: client("alpha"), clientOf: client, baseURL, close };
+    return { app, files, tasks, ...clients(baseURL), close };
   }
 
   /** Answers what hangs, and nothing hangs from now on. */
@@ -79,6 +108,7 @@ export class OpenaiWorld {
   }
 
   async remove(): Promise<void> {
+    await this.#fleet?.close();
     this.#provider.closeAllConnections();
     await new Promise((resolve) => this.#provider.close(resolve));
     rmSync(this.dataDir, { recursive: true, force: true });
@@ -111,15 +141,26 @@ export class OpenaiWorld {
   }
 }
 
-export interface OpenaiProcess {
-  readonly app: FastifyInstance;
-  readonly files: Files;
-  readonly tasks: OpenedTasks;
+interface OpenaiClients {
   /** Of project alpha. */
   readonly client: OpenAI;
   clientOf(project: string): OpenAI;
   readonly baseURL: string;
+}
+
+export interface OpenaiService extends OpenaiClients {
   close(): Promise<void>;
+}
+
+export interface OpenaiProcess extends OpenaiService {
+  readonly app: FastifyInstance;
+  readonly files: Files;
+  readonly tasks: OpenedTasks;
+}
+
+function clients(baseURL: string): OpenaiClients {
+  const clientOf = (apiKey: string): OpenAI => new OpenAI({ apiKey, baseURL, maxRetries: 0 });
+  return { client: clientOf("alpha"), clientOf, baseURL };
 }
 
 /** Lines of OpenAI's batch layout, one for each prompt, `r1` first. */

@@ -1,6 +1,8 @@
 /**
  * The real service for a test: `perigee serve` as it was built, on a free port and in a folder of its own; keys as an
  * operator makes them; requests over the network. Beside it a provider whose answers wait until they are released.
+ *
+ * With `TEST_SERVICE=fleet` it is three workers behind a balancer (test/faults/balanced_fleet.ts).
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -10,8 +12,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, vi } from "vitest";
+import { SCOPES } from "../../src/service/http/caller.ts";
 import { MAIN } from "../built.ts";
 import { commandIn } from "../cli/command.ts";
+import { BalancedFleet } from "../faults/balanced_fleet.ts";
 
 export const UUID: unknown = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 export const COUNT: unknown = expect.toSatisfy(
@@ -69,8 +73,12 @@ export interface Service {
   readonly stop: () => Promise<void>;
 }
 
+/** Whether `startService` starts a fleet. */
+export const isFleet: boolean = process.env["TEST_SERVICE"] === "fleet";
+
 /** Starts the service and returns once its first line says where it answers. */
 export async function startService(settings: Record<string, string> = {}): Promise<Service> {
+  if (isFleet) return startFleet(settings);
   const dir = mkdtempSync(join(tmpdir(), "perigee-test-"));
   const data = join(dir, "data");
   const env = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1", ...settings };
@@ -99,6 +107,21 @@ export async function startService(settings: Record<string, string> = {}): Promi
       await closed;
       rmSync(dir, { recursive: true, force: true });
     },
+  };
+}
+
+async function startFleet(env: Record<string, string>): Promise<Service> {
+  const fleet = await BalancedFleet.open({ env });
+  const scopes = SCOPES.filter((scope) => scope !== "admin");
+  return {
+    url: fleet.url,
+    createKey: async (project) => {
+      const made = await fleet.key({ project, name: "default", scopes, isBeta: false });
+      return { ...made, project, scopes };
+    },
+    revokeKey: (id) => fleet.revoke(id),
+    caller: (authorization) => callerOf(fleet.url, authorization),
+    stop: () => fleet.close(),
   };
 }
 

@@ -1,5 +1,7 @@
 /**
  * The whole service on a real engine and real files, whose tasks can be made to refuse.
+ *
+ * With `TEST_SERVICE=fleet` it is three workers behind a balancer (test/faults/balanced_fleet.ts), which refuse nothing at will.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,6 +20,8 @@ import { createHttpService, type HttpService } from "../../src/service/service.t
 import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit/audit_log.ts";
 import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
+import { BalancedFleet } from "../faults/balanced_fleet.ts";
+import { isFleet } from "./serving.ts";
 
 /** `satellite/own/brought`, which comes with the program. */
 const brought = defineSatellite({
@@ -25,6 +29,9 @@ const brought = defineSatellite({
   run: async () => ({}),
 });
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
+
+/** More than a service takes of a body. */
+const LARGE = 10 * 1024 * 1024;
 
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
@@ -41,12 +48,15 @@ const KEYS: Readonly<Record<string, Caller>> = {
 };
 
 export interface Whole {
-  readonly service: HttpService;
+  /** Undefined for a fleet. */
+  readonly service: HttpService | undefined;
   readonly url: string;
-  /** What `submit` or `retry` of tasks throws next, once. */
-  refuse(error: unknown): void;
-  /** Changes a byte of an uploaded file in the data folder. */
+  /** Makes calls while `submit` or `retry` of tasks throws this, once. Not for a fleet: the calls are left out. */
+  refused(error: unknown, calls: () => Promise<unknown>): Promise<void>;
+  /** Changes a byte of an uploaded file in the data folder. Not for a fleet. */
   damage(fileId: string): void;
+  /** Ends a fleet; a service of this process ends after the file's tests. */
+  close(): Promise<void>;
   /** Sends a request; `key` is one of `KEYS`, or anything else. */
   call(method: string, path: string, options?: WholeCall): Promise<WholeAnswer>;
 }
@@ -64,15 +74,16 @@ export interface WholeAnswer {
   readonly text: string;
 }
 
+export interface WholeOptions {
+  readonly audit?: Audit;
+  readonly verifier?: KeyVerifier;
+  readonly satellites?: SatelliteSettings;
+  readonly config?: ConfigOptions;
+}
+
 /** Closed after the file's tests. */
-export async function openWhole(
-  options: {
-    readonly audit?: Audit;
-    readonly verifier?: KeyVerifier;
-    readonly satellites?: SatelliteSettings;
-    readonly config?: ConfigOptions;
-  } = {},
-): Promise<Whole> {
+export async function openWhole(options: WholeOptions = {}): Promise<Whole> {
+  if (isFleet) return openBalancedWhole(options);
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { config, ...others } = options;
   const opened = await openEngine({ ...config, dataDir, env: {} });
@@ -139,10 +150,10 @@ export async function openWhole(
     rmSync(dataDir, { recursive: true, force: true });
   });
   return {
-    service,
-    url,
-    refuse: (error) => {
+    ...{ service, url, close: async () => undefined },
+    refused: async (error, calls) => {
       refusal = error;
+      await calls();
     },
     damage: (fileId) => {
       const path = join(dataDir, "files", fileId);
@@ -152,6 +163,46 @@ export async function openWhole(
     },
     call: (method, path, options) => send(url + path, method, options ?? {}),
   };
+}
+
+/** The same over three workers behind a balancer; its caller closes it. */
+async function openBalancedWhole({ satellites, config }: WholeOptions = {}): Promise<Whole> {
+  const fleet = await BalancedFleet.open({
+    options: {
+      ...config,
+      ...{ isBrought: true, egressAllow: ["127.0.0.1"], serverLimits: { keylessPerMinute: 1_000_000 } },
+      ...(satellites === undefined ? {} : { satellites }),
+    },
+  });
+  return balancedWhole(fleet);
+}
+
+/** Makes the keys of `KEYS` in a fleet. */
+export async function balancedWhole(fleet: BalancedFleet): Promise<Whole> {
+  for (const [name, { project, scopes, isBeta }] of Object.entries(KEYS))
+    await fleet.key({ project, name, scopes: [...scopes], isBeta }, name);
+  return {
+    ...{ service: undefined, url: fleet.url, refused: async () => undefined, close: () => fleet.close() },
+    damage: () => {
+      throw new Error("the files of a fleet are not damaged here");
+    },
+    call: (method, path, options) => sendAgain(fleet.url + path, method, options ?? {}),
+  };
+}
+
+/**
+ * A client that writes on while it is refused may lose the answer (EPIPE), of one process as well: half of 20 bodies of 11 MiB did. Here a client,
+ * a balancer and a worker are processes of their own.
+ */
+async function sendAgain(url: string, method: string, call: WholeCall): Promise<WholeAnswer> {
+  for (let attempts = 1; ; attempts += 1) {
+    try {
+      return await send(url, method, call);
+    } catch (error) {
+      const isLarge = typeof call.body === "string" && call.body.length > LARGE;
+      if (!isLarge || attempts === 20) throw error;
+    }
+  }
 }
 
 /** A form with one file of these lines. */

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Disk, systemDisk } from "../../src/disk.ts";
-import { accountName, LearntStore } from "../../src/store/learnt.ts";
+import { accountName, type LearntRow, type LearntRows, LearntStore } from "../../src/store/learnt.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 let folder: string;
@@ -30,6 +30,36 @@ describe("the store of learnt figures", () => {
     expect(second.get("limits", "gemini")).toBeUndefined();
     expect(second.get("latency", "openai")).toBeUndefined();
     expect(second.keys("limits")).toEqual(["openai"]);
+  });
+
+  it("keeps it in rows where machines share them, the last of each, and not in a file", async () => {
+    const rows = new Map<string, LearntRow>();
+    const learntRows: LearntRows = {
+      read: async () => [...rows.values()],
+      put: async (put) => {
+        for (const row of put) rows.set(row.key, row);
+      },
+    };
+    const first = await LearntStore.open({ ...{ folder, disk: systemDisk, clock }, learntRows });
+    first.put("limits", "openai", 1);
+    await clock.advance(10_000);
+    await settled();
+    rows.set("gemini", { kind: "limits", key: "gemini", value: "2", ageMs: 5_000 }); // of another worker
+    expect(first.get("limits", "gemini")).toBeUndefined();
+    first.put("limits", "openai", 3);
+    await clock.advance(60_000);
+    await settled();
+    expect([first.get("limits", "gemini"), first.ageMs("limits", "gemini")]).toEqual([2, 5_000]);
+    await first.close();
+    expect(rows.get("openai")).toEqual({ kind: "limits", key: "openai", value: "3", ageMs: 60_000 });
+    expect(existsSync(join(folder, "learnt.json"))).toBe(false);
+    const away = {
+      read: () => Promise.reject(new Error("away")),
+      put: () => Promise.reject(new Error("away")),
+    };
+    const second = await LearntStore.open({ ...{ folder, disk: systemDisk, clock }, learntRows: away });
+    second.put("limits", "openai", 4);
+    await second.close(); // nothing depends on it
   });
 
   it("writes 10 s after the first figure and then once a minute, so that a killed process loses little", async () => {

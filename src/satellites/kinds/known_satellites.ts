@@ -51,6 +51,8 @@ export interface Chain {
 export class KnownSatellites {
   readonly #coded: ReadonlyMap<string, Coded>;
   readonly #stored: Map<string, StoredSatellite>;
+  /** In the stores of other owners. */
+  #others: ReadonlyMap<string, StoredSatellite> = new Map();
   readonly #onChanged: (stored: HostedSatellite) => void;
   readonly #remotes = new WeakMap<HostedSatellite, Satellite>();
   readonly #descriptions = new WeakMap<Satellite, SatelliteDescription>();
@@ -68,14 +70,14 @@ export class KnownSatellites {
 
   /** In order. */
   ids(): string[] {
-    return [...new Set([...this.#coded.keys(), ...this.#stored.keys()])].sort();
+    return [...new Set([...this.#coded.keys(), ...this.#stored.keys(), ...this.#others.keys()])].sort();
   }
 
   isCoded(reference: SatelliteReference): boolean {
     return this.#coded.has(idOf(reference));
   }
 
-  /** What is stored of it, marks of coded ones as well. */
+  /** What is stored of it here, marks of coded ones as well. */
   stored(reference: SatelliteReference): StoredSatellite | undefined {
     return this.#stored.get(idOf(reference));
   }
@@ -86,6 +88,11 @@ export class KnownSatellites {
 
   put(stored: StoredSatellite): void {
     this.#stored.set(idOf(stored.reference), stored);
+  }
+
+  /** Replaces what is known of other owners' stores. */
+  putOthers(others: readonly StoredSatellite[]): void {
+    this.#others = new Map(others.map((one) => [idOf(one.reference), one]));
   }
 
   delete(reference: SatelliteReference): void {
@@ -113,7 +120,7 @@ export class KnownSatellites {
 
   entry(id: string): Entry | undefined {
     const coded = this.#coded.get(id);
-    const stored = this.#stored.get(id);
+    const stored = this.#stored.get(id) ?? this.#others.get(id);
     if (coded !== undefined) {
       const usual = coded.kind === "vendor" ? "approved" : "registered";
       const state = stored?.state === "disabled" ? "disabled" : usual;

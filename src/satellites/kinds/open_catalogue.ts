@@ -3,12 +3,14 @@
  * may run what: `catalogue.ts`.
  *
  * Everything is held in memory, since each attempt of an execution asks; changes go through here, one after another, and
- * are in memory once they are durable. The process owns its store, so nobody else changes it.
+ * are in memory once they are durable. The process owns its store, so nobody else changes it. Where projects have several stores (a fleet), each
+ * catalogue changes its own satellites and reads those of the others before it answers.
  *
  * Limits: 100 satellites a project; a configured one is based on at most 8 others; 64 KiB of fixed settings.
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { StoredRecord } from "../../store/records.ts";
 import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
 import { newOrbitSecret } from "../orbit/signature.ts";
 import type {
@@ -41,6 +43,8 @@ import {
   type ConfiguredSatellite,
   type HostedSatellite,
   idOf,
+  type OtherSatellites,
+  otherSatellites,
   readSatellites,
   removeSatellite,
   type SatelliteStore,
@@ -58,6 +62,8 @@ export interface CatalogueOptions extends Brought, SatelliteStore {
   readonly http: GuardedHttp;
   /** Whether a key is active and has the beta flag now. Default: what the caller was when it submitted. */
   readonly isBetaKey?: ((keyId: string) => boolean | Promise<boolean>) | undefined;
+  /** Satellites of projects whose store has another owner. Default: this store has all. */
+  readonly others?: OtherSatellites | undefined;
   /** Receives changes that happen beside a call and could not be stored. */
   readonly onFault?: ((error: unknown) => void) | undefined;
 }
@@ -70,6 +76,8 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
 class StoredCatalogue implements Catalogue, Registry {
   readonly #options: CatalogueOptions;
   readonly #known: KnownSatellites;
+  /** What was read of others last. */
+  #others: readonly StoredRecord[] = [];
   /** The last change that was requested. */
   #changed: Promise<unknown> = Promise.resolve();
 
@@ -95,6 +103,7 @@ class StoredCatalogue implements Catalogue, Registry {
     caller: ExecutionCaller,
     query: PageQuery & { readonly namespace?: string },
   ): Promise<Page<SatelliteView>> {
+    await this.#readOthers();
     const isBeta = await this.#isBeta(caller);
     const isFor = (chain: Chain): boolean => isBeta || !usesVendor(chain);
     return this.#page(query, (entry) => {
@@ -106,6 +115,7 @@ class StoredCatalogue implements Catalogue, Registry {
   }
 
   async all(query: PageQuery & { readonly namespace?: string }): Promise<Page<SatelliteView>> {
+    await this.#readOthers();
     return this.#page(query, (entry) => this.#known.operatorView(entry));
   }
 
@@ -220,6 +230,7 @@ class StoredCatalogue implements Catalogue, Registry {
 
   /** What runs, when this caller may run it now. */
   async #usable(caller: ExecutionCaller, reference: SatelliteReference): Promise<Chain> {
+    await this.#readOthers();
     const entry = this.#known.entry(idOf(reference));
     const chain =
       entry !== undefined && mayRun(caller.project, entry)
@@ -229,6 +240,13 @@ class StoredCatalogue implements Catalogue, Registry {
     if (usesVendor(chain) && !(await this.#isBeta(caller)))
       throw new PerigeeError("forbidden", "satellites of perigee need a key with the beta flag");
     return chain;
+  }
+
+  async #readOthers(): Promise<void> {
+    const records = await this.#options.others?.read();
+    if (records === undefined || records === this.#others) return;
+    this.#others = records;
+    this.#known.putOthers(otherSatellites(records, this.#options.vault));
   }
 
   async #isBeta({ keyId, isBeta }: ExecutionCaller): Promise<boolean> {

@@ -4,7 +4,7 @@
  * One record each, whose id is `namespace/name`. The secret of a host and the fixed settings of configured ones are sealed
  * in its payload (`vault.ts`); the rest is its body.
  */
-import { PerigeeError } from "../../errors.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
 import type { RecordStore, StoredRecord } from "../../store/records.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { SatelliteState } from "../sdk/catalogue.ts";
@@ -57,6 +57,24 @@ export function idOf({ namespace, name }: SatelliteReference): string {
 export interface SatelliteStore {
   readonly store: RecordStore;
   readonly vault: Vault;
+}
+
+/** Satellites in other owners' stores, for a catalogue that is one of several (those of a fleet's partitions). */
+export interface OtherSatellites {
+  /** All of them, as of a moment after the call; the same array as the last time while nothing has changed. */
+  read(): Promise<readonly StoredRecord[]>;
+}
+
+/** What another owner keeps; without those that the vault does not open, which their owner reports. */
+export function otherSatellites(records: readonly StoredRecord[], vault: Vault): StoredSatellite[] {
+  return records.flatMap((record) => {
+    try {
+      return [fromRecord(record, vault)];
+    } catch (error) {
+      if (hasCode(error, "store_damaged")) return [];
+      throw error;
+    }
+  });
 }
 
 /** All of all projects. Throws `store_damaged` for what the vault does not open. */

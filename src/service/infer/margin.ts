@@ -50,6 +50,40 @@ const marginAnswer = z
   })
   .meta({ id: "Margin" });
 
+/** Sums of an answer's body; `items` is a count, the rest are USD. */
+interface MarginSums {
+  readonly items: number;
+  readonly list_usd: number;
+  readonly charged_usd: number;
+  readonly refund_usd: number;
+  readonly billed_usd: number;
+  readonly ambiguous_usd: number;
+  readonly margin_usd: number;
+}
+
+/** The body of an answer. */
+export interface MarginAnswer extends MarginSums {
+  readonly from: string;
+  readonly to: string;
+  readonly projects: readonly (MarginSums & { readonly project: string })[];
+}
+
+/** The answers of several owners of projects as one, for the same days. No two have the same project. */
+export function joinedMargins(answers: readonly MarginAnswer[]): MarginAnswer {
+  const [first] = answers as [MarginAnswer]; // there is one
+  const names = Object.keys(sums) as (keyof MarginSums)[]; // the same names
+  const total = (name: keyof MarginSums): number => {
+    if (name === "items") return answers.reduce((sum, { items }) => sum + items, 0);
+    return usdOfNano(answers.reduce((sum, each) => sum + nanoOf(each[name]), nanoOf(0)));
+  };
+  const projects = answers.flatMap((answer) => answer.projects);
+  return {
+    ...first,
+    ...Object.fromEntries(names.map((name) => [name, total(name)])),
+    projects: projects.toSorted((one, other) => (one.project < other.project ? -1 : 1)),
+  };
+}
+
 const query = z.strictObject({ ...dayFields, project: z.string().min(1).optional() });
 
 /** Of all projects, for the operator. */

@@ -53,3 +53,19 @@ export const FLEET_TABLES = `
   );
   CREATE INDEX perigee_audit_of_time ON perigee_audit (wall_ms);
 `;
+
+/**
+ * What the fleet learnt about providers (src/store/learnt.ts); `value` is JSON. And the key of posted tasks as it is since partitions may have tasks of
+ * one id: tables that were made before have it without the partition.
+ */
+export const LEARNT_TABLE = `
+  ALTER TABLE perigee_log_tasks DROP CONSTRAINT IF EXISTS perigee_log_tasks_id_key;
+  CREATE UNIQUE INDEX IF NOT EXISTS perigee_log_tasks_part_id_key ON perigee_log_tasks (part, id);
+  CREATE TABLE perigee_learnt (
+    kind text NOT NULL,
+    key text NOT NULL,
+    value text NOT NULL,
+    put_at timestamptz NOT NULL,
+    PRIMARY KEY (kind, key)
+  );
+`;

@@ -137,6 +137,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     store,
     measurer,
     limitPool,
+    capPool,
     observer,
     onNotice,
     verifier,

@@ -27,6 +27,7 @@ import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
+import { PgCapPool } from "./pg_cap_pool.ts";
 import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
@@ -97,7 +98,11 @@ async function enter(
   closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
   const access = new FleetAccess(keys);
   const pool = new PgLimitPool(place.store);
-  closers.push(() => pool.close());
+  const caps = new PgCapPool(place.store);
+  closers.push(() => {
+    pool.close();
+    caps.close();
+  });
   const measurer = new SharedMeasurer();
   closers.push(() => measurer.close());
   const secret = await database.secret();
@@ -113,7 +118,7 @@ async function enter(
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
     open: (part) => {
       const { verifier } = keys;
-      const shared = { verifier, limitPool, measurer, audit, fleet, metrics, shards };
+      const shared = { verifier, limitPool, caps, measurer, audit, fleet, metrics, shards };
       return openPartition(options, { place, part, id, publicUrl, ...shared });
     },
   });
@@ -169,6 +174,7 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly id: string;
   readonly publicUrl: string | undefined;
   readonly limitPool: LimitPool;
+  readonly caps: PgCapPool;
   readonly measurer: SharedMeasurer;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
@@ -192,6 +198,7 @@ async function openPartition(
     publicUrl,
     verifier,
     limitPool,
+    caps,
     measurer,
     audit,
     fleet,
@@ -207,6 +214,7 @@ async function openPartition(
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
+        capPool: caps.of(part, rows.epoch),
         ...said({ log: options.log, onNotice }, place.name, part),
         stateDir: options.stateDir ?? join(options.dataDir, "learnt"),
         isBehindProxy: true, // the router says whose request it is

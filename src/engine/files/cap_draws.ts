@@ -3,7 +3,7 @@
  *
  *   idle --5 s, or an item lacks money--> drawing --answered or failed--> waiting 500 ms --> drawing (after a failure: the same ask)
  *   waiting --an item lacks money, 50 ms after a draw that was of use--> drawing
- *   waiting --nothing to ask, return or report--> idle
+ *   waiting --nothing to ask, return or report--> idle, or asleep while no run has the cap --a run joins--> drawing
  *
  * The idle draws tell the cap of this process, find one that was raised, and return what is asked back.
  */
@@ -22,6 +22,8 @@ export interface CapDrawsOptions {
   readonly pool: CapPool;
   readonly name: string;
   readonly cap: Cap;
+  /** Whether some run here has the cap. */
+  readonly isNeeded: () => boolean;
   /** Resolves when the store has done all that was sent to it before. */
   readonly stored: () => Promise<unknown>;
   /** Items may be tried again that wait for money. */
@@ -73,7 +75,7 @@ export class CapDraws {
   }
 
   async #draw(): Promise<void> {
-    const { clock, cap, onAnswer, onRaised } = this.#options;
+    const { clock, cap, isNeeded, onAnswer, onRaised } = this.#options;
     this.#lacks = false;
     this.#isDrawing = true;
     this.#lastMs = clock.nowMs();
@@ -83,6 +85,7 @@ export class CapDraws {
     if (this.#isClosed) return;
     if (isAnswered) onAnswer();
     if (cap.capUsd > beforeUsd) onRaised();
+    if (!cap.isBusy && !isNeeded()) return; // asleep: its amount counts no more
     const pauseMs = cap.isBusy ? DRAW_MS : IDLE_MS;
     const isSoon = this.#lacks && isAnswered && !this.#isRefused;
     this.#arm(isSoon ? BETWEEN_MS : pauseMs * (1 + JITTER * (clock.random() - 0.5)));

@@ -47,6 +47,8 @@ interface SharedCap {
   readonly wanted: Map<string, number>;
   /** Tasks that are known to have joined, durably. */
   readonly joined: Set<string>;
+  /** Tasks that are at work. */
+  readonly atWork: Set<string>;
   /** Undefined without a pool. */
   readonly draws: CapDraws | undefined;
 }
@@ -122,14 +124,12 @@ export class SharedCaps {
    * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
    */
   async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
-    const { cap, left, wanted, joined, draws } = await this.#shared(name);
+    const { cap, left, wanted, joined, atWork } = await this.#shared(name);
     if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
     joined.add(taskId);
-    const beforeUsd = cap.capUsd;
-    cap.limit(usd);
-    if (cap.capUsd > beforeUsd) this.#options.onRaised();
-    draws?.soon();
+    await this.limit({ name, usd });
     return () => {
+      atWork.add(taskId);
       cap.forget(left.get(taskId) ?? 0);
       left.delete(taskId);
       cap.want(-(wanted.get(taskId) ?? 0));
@@ -138,9 +138,19 @@ export class SharedCaps {
     };
   }
 
+  /** The cap has this amount from now on. */
+  async limit({ name, usd }: CapTerms): Promise<void> {
+    const { cap, draws } = await this.#shared(name);
+    const beforeUsd = cap.capUsd;
+    cap.limit(usd);
+    if (cap.capUsd > beforeUsd) this.#options.onRaised();
+    draws?.soon();
+  }
+
   /** The run is over in this process; its budget is closed. */
   async leave(name: string, taskId: string, budget: Budget): Promise<void> {
-    const { left, wanted } = await this.#shared(name);
+    const { left, wanted, atWork } = await this.#shared(name);
+    atWork.delete(taskId);
     left.set(taskId, budget.committedUsd);
     wanted.set(taskId, budget.wantedUsd);
   }
@@ -207,18 +217,19 @@ export class SharedCaps {
       left.set(taskId, usd ?? (await this.#usdOf(taskId)));
       if (usd === undefined) joined.add(taskId);
     }
-    const { cap, draws } = this.#cap(name);
+    const atWork = new Set<string>();
+    const { cap, draws } = this.#cap(name, () => atWork.size > 0);
     for (const usd of left.values()) cap.count(usd);
-    return { cap, left, wanted: new Map(), joined, draws };
+    return { cap, left, wanted: new Map(), joined, atWork, draws };
   }
 
-  #cap(name: string): Pick<SharedCap, "cap" | "draws"> {
+  #cap(name: string, isNeeded: () => boolean): Pick<SharedCap, "cap" | "draws"> {
     const { clock, pool, onMoney: onAnswer, onRaised } = this.#options;
     if (pool === undefined) return { cap: new Cap(0, name), draws: undefined };
     const drawn = new DrawnMoney(pool, () => draws.soon());
     const cap = new Cap(0, name, drawn);
     const stored = (): Promise<unknown> => this.#store.record(PROJECT, MEMBERS, "");
-    const draws = new CapDraws({ clock, pool, name, cap, stored, onAnswer, onRaised });
+    const draws = new CapDraws({ clock, pool, name, cap, isNeeded, stored, onAnswer, onRaised });
     this.#draws.add(draws);
     return { cap, draws };
   }

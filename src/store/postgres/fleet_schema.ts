@@ -53,3 +53,11 @@ export const FLEET_TABLES = `
   );
   CREATE INDEX perigee_audit_of_time ON perigee_audit (wall_ms);
 `;
+
+/** Caps that the partitions share: the state of each, as JSON (`price/shared/shared_money.ts`). */
+export const CAPS_TABLE = `
+  CREATE TABLE perigee_caps (
+    cap text PRIMARY KEY,
+    state text NOT NULL DEFAULT ''
+  );
+`;

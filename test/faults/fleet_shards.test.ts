@@ -84,7 +84,7 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
   });
 
   it("is stopped by a cap before it is exceeded, and a higher one continues it", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     world.answerMs = 0;
     const before = world.requests;

@@ -8,7 +8,7 @@
  * counts what was under way. The cost of a forgotten task is copied into its record, and added to the one record of all forgotten tasks when
  * its rows are deleted.
  *
- * Where several engines share caps (`capPool`), each is counted here as far as it is this engine's, and draws its money (`cap_draws.ts`).
+ * Where several engines share caps (`capPool`), each is counted here as far as it is this engine's, and draws its money (`limits/cap_draws.ts`).
  *
  * The amount is that of the last call. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
  */
@@ -24,8 +24,8 @@ import type { Store } from "../../store/store.ts";
 import { CHECKED_LATER, checkCallOptions, type OptionSchema } from "../call_options.ts";
 import { readStep } from "../journal/journal.ts";
 import type { Sending } from "../lanes/sending.ts";
+import { CapDraws } from "../limits/cap_draws.ts";
 import type { Seams } from "../seams.ts";
-import { CapDraws } from "./cap_draws.ts";
 import type { CapTerms } from "./cap_terms.ts";
 import { decodeBody } from "./task_body.ts";
 

@@ -1,5 +1,5 @@
 /**
- * What one engine may spend of a cap that several share: its side of `shared_money.ts`. Pure; `engine/files/cap_draws.ts` draws for it.
+ * What one engine may spend of a cap that several share: its side of `shared_money.ts`. Pure; `engine/limits/cap_draws.ts` draws for it.
  *
  *   unknown --first answer--> open: reserves within its grant, draws more when an item does not fit, returns what it does not need
  *
@@ -12,7 +12,7 @@
 import type { MoneyAsk, MoneyGrant } from "./shared_money.ts";
 
 /** What its cap counts. */
-export interface Counted {
+export interface CountedMoney {
   readonly spentNano: number;
   readonly heldNano: number;
 }
@@ -58,7 +58,7 @@ export class DrawnMoney {
   }
 
   /** Whether so much more may be reserved. */
-  has(nano: number, { spentNano, heldNano }: Counted): boolean {
+  has(nano: number, { spentNano, heldNano }: CountedMoney): boolean {
     return this.#answer !== undefined && spentNano + heldNano + nano <= this.#grantNano;
   }
 
@@ -74,7 +74,7 @@ export class DrawnMoney {
   }
 
   /** Whether there is something to ask, return or watch: else a draw is needed only every few seconds. */
-  isBusy({ spentNano, heldNano }: Counted): boolean {
+  isBusy({ spentNano, heldNano }: CountedMoney): boolean {
     const committedNano = spentNano + heldNano;
     const isReported = this.#last.committedNano === committedNano;
     return (
@@ -87,7 +87,7 @@ export class DrawnMoney {
   }
 
   /** What to ask now. `capNano`: the amount as far as this process knows. */
-  ask(capNano: number, { spentNano, heldNano }: Counted): MoneyAsk {
+  ask(capNano: number, { spentNano, heldNano }: CountedMoney): MoneyAsk {
     if (this.#asked !== undefined) return this.#asked;
     const committedNano = spentNano + heldNano;
     const unusedNano = Math.max(0, this.#grantNano - committedNano);
@@ -118,13 +118,12 @@ export class DrawnMoney {
     this.#grantNano = grant.totalNano;
   }
 
-  /** What it could use until its next ask, beside what is committed. Where money is short, only what an item lacks. */
+  /** What it could use until its next ask, beside what is committed. */
   #targetNano(committedNano: number): number {
     const roseNano = Math.max(0, committedNano - this.#last.committedNano);
     const busiestNano = Math.max(roseNano, this.#last.roseNano);
     this.#last.committedNano = committedNano;
     this.#last.roseNano = this.#answer === undefined ? 0 : roseNano; // what earlier owners spent says nothing of this one
-    if (this.#answer?.isShort === true) return this.#lackedNano;
     const spareNano = Math.ceil(busiestNano * (this.#lackedNano > 0 ? GROWTH : SPARE));
     return this.#answer === undefined ? this.#lackedNano : this.#lackedNano + spareNano;
   }

@@ -75,7 +75,7 @@ export interface SharedMoneyState {
 }
 
 /** For how long an ask counts: in the parts of what is left, and for the cap in force. Holders ask twice as often, at least. */
-export const ASK_COUNTS_MS = 10_000;
+const ASK_COUNTS_MS = 10_000;
 
 export class SharedMoney {
   readonly #holders: Map<string, Holder>;

@@ -5,6 +5,7 @@
  * The order of the others matters little, so the list need not be exact. To make it again: `npx vitest run --reporter=json`.
  */
 export const LONG_FILES: readonly string[] = [
+  "test/faults/fleet_faults.test.ts",
   "test/faults/ai_kills.test.ts",
   "test/simulation/simulation.test.ts",
   "test/engine/failover/failover.test.ts",

@@ -30,7 +30,8 @@ function user(): { readonly uid: number; readonly gid: number } | undefined {
 export const POSTGRES = { isThere: programs() !== undefined, install: "apt-get install postgresql" };
 
 export class PostgresServer {
-  readonly #folder: string;
+  /** Of its user, with its data. */
+  readonly folder: string;
   readonly #port: number;
   readonly #settings: readonly string[];
   /** Where its programs are. */
@@ -40,7 +41,7 @@ export class PostgresServer {
 
   private constructor(folder: string, port: number, settings: readonly string[], bin: string) {
     this.#bin = bin;
-    this.#folder = folder;
+    this.folder = folder;
     this.#port = port;
     this.#settings = settings;
   }
@@ -74,10 +75,10 @@ export class PostgresServer {
     const settings = [
       `port=${this.#port}`,
       "listen_addresses=127.0.0.1",
-      `unix_socket_directories=${this.#folder}`,
+      `unix_socket_directories=${this.folder}`,
     ];
     const words = [...settings, ...this.#settings].flatMap((setting) => ["-c", setting]);
-    const child = spawn(join(this.#bin, "postgres"), ["-D", join(this.#folder, "data"), ...words], {
+    const child = spawn(join(this.#bin, "postgres"), ["-D", join(this.folder, "data"), ...words], {
       ...user(),
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -126,7 +127,7 @@ export class PostgresServer {
 
   async remove(): Promise<void> {
     await this.down("SIGQUIT");
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   #address(): string {

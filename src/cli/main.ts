@@ -56,6 +56,7 @@ import {
 } from "./values.ts";
 
 const EXIT_USAGE = 2;
+const STORE = ["--store <url>", "a fleet on PostgreSQL: postgres://user@host:port/database"] as const;
 
 /**
  * Commander parses, prints help and finds typing errors, and nothing else. Commands are loaded when they are called:
@@ -170,11 +171,12 @@ function declareRunForm(command: Command): void {
     .option(...NO_LEARN)
     .option(...QUIET)
     .option("--json", "print a summary as one JSON object on standard output")
-    .addOption(storeOption())
+    .option(...STORE)
     .option("--objects <url>", "with --store: where its workers have files (their --objects)")
     .action(async (input: string, options: Record<string, unknown>) => {
+      const isGiven = (name: string): boolean => command.getOptionValueSource(name) === "cli";
       if (options["store"] === undefined) finish(await (await import("./run/run.ts")).run(input, options));
-      else finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options));
+      else finish(await (await import("./run/fleet_run.ts")).fleetRun(input, options, isGiven));
     });
 }
 
@@ -199,7 +201,7 @@ function addServe(root: Command): void {
         .choices(["info", "error"])
         .default("info"),
     )
-    .addOption(storeOption())
+    .option(...STORE)
     .option(
       "--objects <url>",
       "with --store: where large files are, file:///shared/folder or s3://bucket/prefix (default: the database)",
@@ -238,7 +240,7 @@ function addKeys(root: Command): void {
       checked(durationMs),
     )
     .addOption(dataOption())
-    .addOption(storeOption())
+    .option(...STORE)
     .option("--json", "print id, key, project and scopes as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await (await load()).createKey(options)));
   keys
@@ -246,7 +248,7 @@ function addKeys(root: Command): void {
     .description("The keys that were made, revoked and expired ones as well.")
     .option("--project <name>", "of this project only")
     .addOption(dataOption())
-    .addOption(storeOption())
+    .option(...STORE)
     .option("--json", "print them as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await (await load()).listKeys(options)));
   keys
@@ -254,7 +256,7 @@ function addKeys(root: Command): void {
     .description("Refuse a key from now on; a running service does within a second.")
     .argument("<id>", "as keys list shows it")
     .addOption(dataOption())
-    .addOption(storeOption())
+    .option(...STORE)
     .option("--json", "print the key as one JSON object")
     .action(async (id: string, options: Record<string, unknown>) =>
       finish(await (await load()).revokeKey(id, options)),
@@ -343,10 +345,6 @@ function addSecrets(root: Command): void {
 
 function dataOption(): Option {
   return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
-}
-
-function storeOption(): Option {
-  return new Option("--store <url>", "a fleet on PostgreSQL: postgres://user@host:port/database");
 }
 
 function urlOption(): Option {

@@ -5,8 +5,7 @@
  * Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { LimitPool, PoolAsk } from "../limits/shared/limit_pool.ts";
-import type { BlockGrant } from "../limits/shared/shared_window.ts";
+import type { LimitPool, PoolAnswers, PoolDraw } from "../limits/shared/limit_pool.ts";
 import { plain } from "../service/http/errors.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
 import { isFromThisMachine, type RenderedMetrics } from "../service/operate/metrics_routes.ts";
@@ -39,17 +38,19 @@ export class FleetMetrics {
     this.#parts.delete(part);
   }
 
-  /** The same pool; its draws are counted, each quota for itself. */
+  /** The same pool; its draws are counted, each quota and each limit on places for itself. */
   counting(pool: LimitPool): LimitPool {
-    const draw = async (asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> => {
+    const draw = async (asked: PoolDraw): Promise<PoolAnswers> => {
+      const count = asked.blocks.length + asked.places.length;
       try {
-        const grants = await pool.draw(asks);
-        const granted = grants.filter(({ units }) => units > 0).length;
+        const answers = await pool.draw(asked);
+        const blocks = answers.blocks.filter(({ units }) => units > 0).length;
+        const granted = blocks + answers.places.filter(({ places }) => places > 0).length;
         this.#draws.granted += granted;
-        this.#draws.nothing += grants.length - granted;
-        return grants;
+        this.#draws.nothing += count - granted;
+        return answers;
       } catch (error) {
-        this.#draws.failed += asks.length;
+        this.#draws.failed += count;
         throw error;
       }
     };

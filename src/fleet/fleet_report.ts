@@ -27,7 +27,7 @@ export interface ReportedWorker extends WorkerEntry {
   readonly partitions: readonly ReportedPartition[];
 }
 
-/** A quota that all workers share; units in any 60 s. */
+/** A quota that all workers share, in any 60 s, or a limit on requests in flight (its name ends in `places`). */
 export interface ReportedLimit {
   readonly quota: string;
   readonly charged: number;
@@ -118,9 +118,9 @@ function stateOf(isLeaving: boolean, leftMs: number): ReportedWorker["state"] {
   return isLeaving ? "leaving" : "working";
 }
 
-/** As much of a quota's state as is read here; limits/shared/shared_window.ts writes it. */
-interface QuotaState {
-  readonly slots: readonly (readonly [slot: number, units: number])[];
+/** As much of a limit's state as is read here; limits/shared/shared_window.ts and, without slots, shared_places.ts write it. */
+interface LimitState {
+  readonly slots?: readonly (readonly [slot: number, units: number])[];
   readonly holders: readonly (readonly [
     name: string,
     holder: {
@@ -138,18 +138,18 @@ async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
   if (!exists) return [];
   const { rows } = await query(
     `SELECT quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"
-     FROM perigee_limits WHERE state <> '' ORDER BY quota`,
+     FROM perigee_limits WHERE state <> '' AND quota NOT LIKE '% facts' ORDER BY quota`,
   );
   return (rows as readonly { quota: string; state: string; nowMs: number }[]).map(
     ({ quota, state, nowMs }) => ({
       quota,
-      ...chargeOf(JSON.parse(state) as QuotaState, nowMs), // as written by the workers
+      ...chargeOf(JSON.parse(state) as LimitState, nowMs), // as written by the workers
     }),
   );
 }
 
 /** Blocks that have expired count until a window has passed, in the slot where they will be charged. */
-function chargeOf({ slots, holders }: QuotaState, nowMs: number): Omit<ReportedLimit, "quota"> {
+function chargeOf({ slots = [], holders }: LimitState, nowMs: number): Omit<ReportedLimit, "quota"> {
   const spent = slots.filter(([slot]) => (slot + 1) * SLOT_MS + CHARGED_MS > nowMs);
   const held = holders.filter(([, { expiredSlot }]) => expiredSlot === undefined);
   const units = [...spent.map(([, count]) => count), ...held.map(([, holder]) => holder.units)];

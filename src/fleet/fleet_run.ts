@@ -5,8 +5,8 @@
  *                                                         -> paused     (what is left is held; the same call continues)
  *                                                         -> stopped    (the client left: the fleet continues, the same call takes the answers)
  *
- * Every step may be repeated, so after a kill of the client the same call continues (`shards/run_mark.ts`). Two clients with the same mark write the
- * same bytes at the same places.
+ * Every step may be repeated, so after a kill of the client the same call continues (`shards/run_mark.ts`). The folder of the mark is locked, so
+ * that no two clients write one output.
  */
 import { randomUUID } from "node:crypto";
 import { join, resolve } from "node:path";
@@ -18,9 +18,12 @@ import type { RunOptions } from "../engine/runs/run_options.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { nanoOf } from "../price/nano.ts";
 import { inlineScanner } from "../shard/measurer.ts";
+import { lockDataDir } from "../store/folder/data_dir.ts";
 import type { Objects } from "../store/objects/objects.ts";
 import { openObjects } from "../store/objects/open_objects.ts";
+import { loadSqlite } from "../store/sqlite_database.ts";
 import { FleetDatabase } from "./fleet_database.ts";
+import { claimObjects } from "./objects_owner.ts";
 import { partitionRoot } from "./partition_files.ts";
 import { joinedProgress, joinedSummary } from "./shards/joined_summary.ts";
 import { type RunMark, readMark, writeMark } from "./shards/run_mark.ts";
@@ -53,9 +56,19 @@ const MINUTE_MS = 60_000;
 
 /**
  * Resolves with the summary of all shards. Throws `duplicate_key`, `input_changed`, `output_changed`, `output_unwritable`, `conflict` for other
- * options than the run began with, `not_found` for a run that the store no longer has, and the error with which a shard failed.
+ * options than the run began with, `not_found` for answers that the store no longer has, `data_dir_in_use` while another client writes the output,
+ * and the error with which a shard failed.
  */
 export async function runOnFleet(options: FleetRunOptions): Promise<Summary> {
+  const lock = lockDataDir(await loadSqlite(), options.dataDir);
+  try {
+    return await runLocked(options);
+  } finally {
+    lock.release();
+  }
+}
+
+async function runLocked(options: FleetRunOptions): Promise<Summary> {
   const { clock, store } = options;
   const disk = systemDisk;
   const begun = await beginRun(options, disk);
@@ -67,6 +80,7 @@ export async function runOnFleet(options: FleetRunOptions): Promise<Summary> {
   try {
     database = await FleetDatabase.open(store, clock);
     const rows = new RunRows(database.query);
+    await claimObjects(objects, { url: options.objects ?? store, database });
     await makeRun(rows, objects, options, begun.mark);
     output = await disk.open(options.out, "write");
     return await new ClientRun(options, { disk, rows, answers, output }, begun).finished();
@@ -109,7 +123,6 @@ async function beginRun(options: FleetRunOptions, disk: Disk): Promise<BegunRun>
       ...{ id: randomUUID(), input: checked.inputChecksum, options: terms },
       ...{ lines: checked.lines, appended: 0, outputBytes: 0 },
     };
-    await disk.makePrivateFolder(dataDir);
     await writeMark(disk, markPath, mark);
     return { mark, markPath, startedMs };
   } finally {
@@ -200,7 +213,7 @@ class ClientRun {
     const { clock, signal, onProgress } = this.#options;
     const { rows } = this.#place;
     for (;;) {
-      const shards = await rows.shards(this.#mark.id);
+      const shards = await this.#shards();
       const progress = joinedProgress(
         shards.map(({ counts }) => counts),
         this.#mark.lines,
@@ -219,6 +232,16 @@ class ClientRun {
       if (signal.aborted) return this.#summary(shards, { status: "stopped", reason: "interrupted" });
       await clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // and then once more
     }
+  }
+
+  /** All of them. Throws `not_found` when some were removed: nobody took their answers for 30 days. */
+  async #shards(): Promise<readonly SeenShard[]> {
+    const shards = await this.#place.rows.shards(this.#mark.id);
+    if (shards.reduce((sum, { lines }) => sum + lines, 0) === this.#mark.lines) return shards;
+    throw new PerigeeError(
+      "not_found",
+      `answers of ${this.#options.out} are not in the store any more: use another output to begin anew`,
+    );
   }
 
   async #append(shards: readonly SeenShard[]): Promise<void> {

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { type Clock, systemClock } from "../clock.ts";
+import { systemClock } from "../clock.ts";
 import type { LimitPool } from "../limits/shared/limit_pool.ts";
 import { createKeyVerifier } from "../service/http/key_verifier.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
@@ -16,6 +16,8 @@ import { openPerigeeService, packageVersion } from "../service/perigee_service.t
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
+import { openObjects } from "../store/objects/open_objects.ts";
+import { PgClock } from "../store/postgres/pg_clock.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { openPostgresStore } from "../store/postgres/postgres.ts";
 import { FleetDirectory } from "./directory.ts";
@@ -25,6 +27,7 @@ import { FleetMetrics } from "./fleet_metrics.ts";
 import { Forwarding } from "./forwarding.ts";
 import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
+import { claimObjects } from "./objects_owner.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
 import { PgCapPool } from "./pg_cap_pool.ts";
@@ -52,18 +55,18 @@ export interface FleetWorker {
 /** Enters the fleet and works. Throws `usage` and `invalid_config` for its options, `store_failed` when the database does not answer. */
 export async function openFleetWorker(options: FleetWorkerOptions): Promise<FleetWorker> {
   const place = await checkedPlace(options);
-  const clock = options.clock ?? systemClock;
+  const time = new PgClock(options.clock ?? systemClock);
   const notice = (message: string): void => options.onNotice?.(message);
   const lone = loneNotice(place);
   if (lone !== undefined) notice(lone);
-  const database = await FleetDatabase.open(place.store, clock);
+  const database = await FleetDatabase.open(place.store, time.clock);
   const closers: (() => unknown)[] = [() => database.close()];
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     for (const step of closers.splice(0).reverse()) await step();
   };
   try {
-    const url = await enter(options, { place, clock, database, notice }, closers);
+    const url = await enter(options, { place, time, database, notice }, closers);
     return {
       url,
       close: () => {
@@ -79,7 +82,8 @@ export async function openFleetWorker(options: FleetWorkerOptions): Promise<Flee
 
 interface Entering {
   readonly place: FleetPlace;
-  readonly clock: Clock;
+  /** Whose clock everything in the worker uses: what one worker accepts, another one continues. */
+  readonly time: PgClock;
   readonly database: FleetDatabase;
   readonly notice: (message: string) => void;
 }
@@ -87,10 +91,11 @@ interface Entering {
 /** Opens everything in this order; `closers` are called in the opposite one. Resolves with the worker's address. */
 async function enter(
   options: FleetWorkerOptions,
-  { place, clock, database, notice }: Entering,
+  { place, time, database, notice }: Entering,
   closers: (() => unknown)[],
 ): Promise<string> {
   const { query } = database;
+  const { clock } = time;
   const id = `${place.name}/${randomUUID().slice(0, 8)}`;
   const { keys, store: keyStore } = await openKeys(database, clock);
   closers.push(() => inTime(clock, LAST_WORDS_MS, keyStore.close()));
@@ -106,6 +111,7 @@ async function enter(
   const measurer = new SharedMeasurer();
   closers.push(() => measurer.close());
   const secret = await database.secret();
+  await claimPlace(options, { place, time, database });
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
@@ -119,7 +125,7 @@ async function enter(
     open: (part) => {
       const { verifier } = keys;
       const shared = { verifier, limitPool, caps, measurer, audit, fleet, metrics, shards };
-      return openPartition(options, { place, part, id, publicUrl, ...shared });
+      return openPartition({ ...options, clock }, { place, part, id, publicUrl, ...shared });
     },
   });
   let membership: Membership | undefined;
@@ -130,7 +136,7 @@ async function enter(
   let outer: FleetPort | undefined;
   closers.push(() => Promise.all([inner.close(), outer?.close()]));
   const entry = { id, name: place.name, role: place.role, address: inner.address, version: packageVersion() };
-  const rows = new WorkerRows(query, entry);
+  const rows = new WorkerRows(query, entry, time);
   membership = new Membership({ clock, rows, directory, owned, role: place.role, onNotice: notice });
   const router = new FleetRouter({
     ...{ clock, directory, access, forwarding, local: owned },
@@ -154,9 +160,21 @@ async function enter(
   return outer?.address ?? inner.address;
 }
 
+async function claimPlace(
+  { env = process.env }: FleetWorkerOptions,
+  { place, time, database }: Omit<Entering, "notice">,
+): Promise<void> {
+  const objects = await openObjects({ url: place.objects, env, clock: time.clock });
+  try {
+    await claimObjects(objects, { url: place.objects, database });
+  } finally {
+    await objects.close();
+  }
+}
+
 async function openKeys(
   { query }: FleetDatabase,
-  clock: Clock,
+  clock: PgClock["clock"],
 ): Promise<{ readonly keys: FleetKeys; readonly store: PgKeyStore }> {
   const store = new PgKeyStore(query, clock);
   await store.follow();

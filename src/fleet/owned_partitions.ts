@@ -38,6 +38,8 @@ export interface OwnedPartitionsOptions {
 const BARRED_MS = 30_000;
 const REQUESTS_MS = 3_000;
 const CLOSE_MS = 5_000;
+/** With the two above, a partition is released within 9 s: its lease is given back, or ends. */
+const STORE_MS = 1_000;
 
 interface OwnPartition {
   state: "opening" | "open" | "closing";
@@ -141,7 +143,7 @@ export class OwnedPartitions implements LocalServices {
     const opened = owned.opened as OpenedPartition; // it was open
     await inTime(clock, REQUESTS_MS, answered(owned.responses));
     const isClosed = (await inTime(clock, CLOSE_MS, settled(opened.service.close()))) === true;
-    await inTime(clock, CLOSE_MS, settled(opened.store.close())); // a second call where the service has closed it
+    await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
     if (isClosed) await opened.closeFiles().catch(() => undefined);
     this.#owned.delete(part);
     onNotice(`partition ${part} is given back${isClosed ? "" : ", with requests in flight"}`);

@@ -1,19 +1,35 @@
 /**
- * Quotas that the workers of a fleet draw from: a row each in the database, with the state of `limits/shared/shared_window.ts` as JSON.
+ * Limits that the workers of a fleet share: a row each in the database, with the state of one of the laws in `limits/shared` as JSON.
  *
  *   away -> connected    (with the next draw)
  *        <- lost         (the draw rejects, and its caller repeats it)
  *
  * A draw is one transaction that locks its rows in the order of their names. It has a separate session, so that no draw waits for the worker's
- * other statements. Its clock is the database's, read before the rows are locked: the spending that an ask reports was before that.
+ * other statements. Its clock is the database's, read before the rows are locked: the spending that an ask reports was before that. Who only asks for the
+ * facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
  */
 import { KeyedMutex } from "../keyed_mutex.ts";
-import type { LimitPool, PoolAsk } from "../limits/shared/limit_pool.ts";
-import { type BlockGrant, SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
+import type {
+  FactsPoolAsk,
+  LimitPool,
+  PlacesPoolAsk,
+  PoolAnswers,
+  PoolDraw,
+} from "../limits/shared/limit_pool.ts";
+import {
+  exchangeFacts,
+  isSilent,
+  type KnownFacts,
+  type SharedFactsState,
+} from "../limits/shared/shared_facts.ts";
+import { type PlacesGrant, SharedPlaces, type SharedPlacesState } from "../limits/shared/shared_places.ts";
+import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
 import { openDurableSession } from "../store/postgres/pg_connection.ts";
+import { endedSessions, sessionName } from "../store/postgres/pg_ended_sessions.ts";
 import type { PgQuery, PgSession } from "../store/postgres/pg_session.ts";
 
 const TURN = "session";
+const COLUMNS = "quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms";
 
 interface LimitRow {
   readonly quota: string;
@@ -21,12 +37,48 @@ interface LimitRow {
   readonly now_ms: number;
 }
 
+interface Connected {
+  readonly session: PgSession;
+  readonly name: string;
+}
+
+/** The rows of a draw. */
+class DrawnRows {
+  readonly #rows: ReadonlyMap<string, LimitRow>;
+  /** New states, by name. */
+  readonly changed = new Map<string, string>();
+
+  constructor(rows: readonly unknown[]) {
+    this.#rows = new Map((rows as readonly LimitRow[]).map((row) => [row.quota, row])); // as selected
+  }
+
+  nowMs(name: string): number {
+    return this.#row(name).now_ms;
+  }
+
+  /** As it is now; undefined for a new row. */
+  state(name: string): unknown {
+    const text = this.changed.get(name) ?? this.#row(name).state;
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  change(name: string, state: object): void {
+    this.changed.set(name, JSON.stringify(state));
+  }
+
+  #row(name: string): LimitRow {
+    const row = this.#rows.get(name);
+    if (row === undefined) throw new Error(`no row of the limit ${name}`);
+    return row;
+  }
+}
+
 export class PgLimitPool implements LimitPool {
   readonly #url: string;
   readonly #turns = new KeyedMutex();
-  /** Quotas that have a row. */
+  /** Limits that have a row. */
   readonly #known = new Set<string>();
-  #session: PgSession | undefined;
+  #connected: Connected | undefined;
   #isClosed = false;
 
   /** Connects with the first draw. */
@@ -34,15 +86,15 @@ export class PgLimitPool implements LimitPool {
     this.#url = url;
   }
 
-  draw(asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
+  draw(draw: PoolDraw): Promise<PoolAnswers> {
     return this.#turns.take(TURN, async () => {
       try {
-        this.#session ??= await openDurableSession(this.#url);
+        this.#connected ??= await connected(this.#url);
         if (this.#isClosed) throw new Error("the pool is closed");
-        return await this.#drawn(this.#session.query, asks);
+        return await this.#drawn(this.#connected, draw);
       } catch (error) {
-        this.#session?.end();
-        this.#session = undefined;
+        this.#connected?.session.end();
+        this.#connected = undefined;
         throw error;
       }
     });
@@ -51,43 +103,112 @@ export class PgLimitPool implements LimitPool {
   /** Draws under way reject. */
   close(): void {
     this.#isClosed = true;
-    this.#session?.end();
+    this.#connected?.session.end();
   }
 
-  async #drawn(query: PgQuery, asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
-    const quotas = asks.map(({ quota }) => quota);
+  async #drawn({ session: { query }, name: session }: Connected, draw: PoolDraw): Promise<PoolAnswers> {
+    const silent = draw.facts.filter(({ ask }) => isSilent(ask));
+    const isSilentOnly = silent.length === draw.facts.length && draw.blocks.length + draw.places.length === 0;
+    const heard = await readFacts(query, silent);
+    if (isSilentOnly) return { blocks: [], places: [], facts: draw.facts.map(({ name }) => heard(name)) };
+    const said = draw.facts.filter(({ ask }) => !isSilent(ask));
     await query("BEGIN");
-    const added = quotas.filter((quota) => !this.#known.has(quota)).sort();
+    const names = [
+      ...draw.blocks.map(({ quota }) => quota),
+      ...[...draw.places, ...said].map(({ name }) => name),
+    ];
+    const rows = await this.#lock(query, names);
+    const blocks = draw.blocks.map(({ quota, ask }) => {
+      const window = new SharedWindow(rows.state(quota) as SharedWindowState | undefined); // as written here
+      const grant = window.draw(rows.nowMs(quota), ask);
+      rows.change(quota, window.toState());
+      return grant;
+    });
+    const places = await drawPlaces(query, rows, draw.places, session);
+    const merged = new Map(said.map((one) => [one, mergeFacts(rows, one)]));
+    await query(
+      `UPDATE perigee_limits AS old SET state = new.state
+       FROM unnest($1::text[], $2::text[]) AS new (quota, state) WHERE old.quota = new.quota`,
+      [...rows.changed.keys()],
+      [...rows.changed.values()],
+    );
+    await query("COMMIT");
+    for (const name of names) this.#known.add(name);
+    return { blocks, places, facts: draw.facts.map((one) => merged.get(one) ?? heard(one.name)) };
+  }
+
+  async #lock(query: PgQuery, names: readonly string[]): Promise<DrawnRows> {
+    const added = names.filter((name) => !this.#known.has(name)).sort();
     if (added.length > 0)
       await query(
         "INSERT INTO perigee_limits (quota) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
         added,
       );
     const { rows } = await query(
-      `SELECT quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
-       FROM perigee_limits WHERE quota = ANY($1::text[]) ORDER BY quota FOR UPDATE`,
-      quotas,
+      `SELECT ${COLUMNS} FROM perigee_limits WHERE quota = ANY($1::text[]) ORDER BY quota FOR UPDATE`,
+      names,
     );
-    const windows = new Map(
-      (rows as readonly LimitRow[]).map((row) => [row.quota, { window: windowOf(row), nowMs: row.now_ms }]), // as selected
-    );
-    const grants = asks.map(({ quota, ask }) => {
-      const found = windows.get(quota);
-      if (found === undefined) throw new Error(`no row of the quota ${quota}`);
-      return found.window.draw(found.nowMs, ask);
-    });
-    await query(
-      `UPDATE perigee_limits AS old SET state = new.state
-       FROM unnest($1::text[], $2::text[]) AS new (quota, state) WHERE old.quota = new.quota`,
-      [...windows.keys()],
-      [...windows.values()].map(({ window }) => JSON.stringify(window.toState())),
-    );
-    await query("COMMIT");
-    for (const quota of added) this.#known.add(quota);
-    return grants;
+    return new DrawnRows(rows);
   }
 }
 
-function windowOf({ state }: LimitRow): SharedWindow {
-  return state === "" ? new SharedWindow() : new SharedWindow(JSON.parse(state) as SharedWindowState); // as written here
+async function connected(url: string): Promise<Connected> {
+  const session = await openDurableSession(url);
+  try {
+    return { session, name: await sessionName(session.query) };
+  } catch (error) {
+    session.end();
+    throw error;
+  }
+}
+
+/** Reads what is known of lanes by processes that have nothing to say. */
+async function readFacts(
+  query: PgQuery,
+  asks: readonly FactsPoolAsk[],
+): Promise<(name: string) => KnownFacts> {
+  const known = new Map<string, KnownFacts>();
+  const names = asks.map(({ name }) => name);
+  const { rows } =
+    names.length === 0
+      ? { rows: [] }
+      : await query(
+          `SELECT name AS quota, coalesce(state, '') AS state,
+             (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
+           FROM unnest($1::text[]) AS name LEFT JOIN perigee_limits ON quota = name`,
+          names,
+        );
+  const read = new DrawnRows(rows);
+  for (const { name, ask } of asks)
+    known.set(
+      name,
+      exchangeFacts(read.nowMs(name), ask, read.state(name) as SharedFactsState | undefined).known,
+    ); // as written here
+  return (name) => known.get(name) as KnownFacts; // asked for here
+}
+
+function mergeFacts(rows: DrawnRows, { name, ask }: FactsPoolAsk): KnownFacts {
+  const before = rows.state(name) as SharedFactsState | undefined; // as written here
+  const { known, state } = exchangeFacts(rows.nowMs(name), ask, before);
+  if (state !== before) rows.change(name, state);
+  return known;
+}
+
+async function drawPlaces(
+  query: PgQuery,
+  rows: DrawnRows,
+  asks: readonly PlacesPoolAsk[],
+  session: string,
+): Promise<PlacesGrant[]> {
+  const all = asks.map(({ name, ask }) => {
+    const places = new SharedPlaces(rows.state(name) as SharedPlacesState | undefined); // as written here
+    return { name, ask, places, nowMs: rows.nowMs(name) };
+  });
+  const silent = all.flatMap(({ places, nowMs }) => places.silent(nowMs));
+  const ended = await endedSessions(query, [...new Set(silent)]);
+  return all.map(({ name, ask, places, nowMs }) => {
+    const grant = places.draw(nowMs, ask, { session, ended });
+    rows.change(name, places.toState());
+    return grant;
+  });
 }

@@ -13,10 +13,17 @@ const PROJECT = /^[a-z0-9][a-z0-9-]{0,62}$/;
 /** Names that are looked for at a time: beyond it a link is not found. */
 const LOOKS_MAX = 64;
 
+interface HomeRow {
+  readonly project: string;
+  readonly part: number;
+}
+
 export class ProjectHomes {
   readonly #query: PgQuery;
   readonly #known = new Map<string, number>();
-  #looks = 0;
+  /** Names that links claim, and their look-up, which waits for the one under way. */
+  #claims: { readonly names: Set<string>; readonly looked: Promise<void> } | undefined;
+  #looking: Promise<void> = Promise.resolve();
 
   constructor(query: PgQuery) {
     this.#query = query;
@@ -43,29 +50,47 @@ export class ProjectHomes {
     return this.#found(project);
   }
 
-  /** Of what a link claims, by anybody: never gives a home, and keeps no more than a few statements waiting. */
+  /**
+   * Of what a link claims, by anybody: never gives a home. All that are claimed while one statement is under way are found by the next one, so that
+   * callers without a key never keep more than one waiting.
+   */
   async claimed(text: string): Promise<number | undefined> {
     const known = this.#known.get(text);
-    if (known !== undefined || !PROJECT.test(text) || this.#looks >= LOOKS_MAX) return known;
-    this.#looks += 1;
-    try {
-      return await this.#found(text);
-    } finally {
-      this.#looks -= 1;
-    }
+    if (known !== undefined || !PROJECT.test(text)) return known;
+    this.#claims ??= this.#nextClaims();
+    const { names, looked } = this.#claims;
+    if (names.size >= LOOKS_MAX) return undefined;
+    names.add(text);
+    await looked;
+    return this.#known.get(text);
+  }
+
+  #nextClaims(): { readonly names: Set<string>; readonly looked: Promise<void> } {
+    const names = new Set<string>();
+    const looked = this.#looking
+      .catch(() => undefined)
+      .then(() => {
+        this.#claims = undefined;
+        return this.#look([...names]);
+      });
+    this.#looking = looked;
+    return { names, looked };
   }
 
   async #found(project: string): Promise<number | undefined> {
-    const known = this.#known.get(project);
-    if (known !== undefined) return known;
-    const { rows } = await this.#query("SELECT part FROM perigee_projects WHERE project = $1", project);
-    const [row] = rows as { readonly part: number }[]; // as selected
-    if (row === undefined) return undefined;
-    this.#known.set(project, row.part);
-    if (this.#known.size > HOMES_MAX) {
+    if (!this.#known.has(project)) await this.#look([project]);
+    return this.#known.get(project);
+  }
+
+  async #look(projects: readonly string[]): Promise<void> {
+    const { rows } = await this.#query(
+      "SELECT project, part FROM perigee_projects WHERE project = ANY($1::text[])",
+      projects,
+    );
+    for (const { project, part } of rows as readonly HomeRow[]) this.#known.set(project, part); // as selected
+    while (this.#known.size > HOMES_MAX) {
       const [oldest] = this.#known.keys();
       this.#known.delete(oldest as string); // it is not empty
     }
-    return row.part;
   }
 }

@@ -3,6 +3,7 @@
  *
  * A worker's lease is on the database's clock. Rows of workers that are dead for a day are removed.
  */
+import type { PgClock } from "../store/postgres/pg_clock.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import type { HeldPartition } from "./placement.ts";
 
@@ -42,10 +43,13 @@ const DAY_MS = 86_400_000;
 export class WorkerRows {
   readonly #query: PgQuery;
   readonly #entry: WorkerEntry;
+  readonly #time: PgClock;
 
-  constructor(query: PgQuery, entry: WorkerEntry) {
+  /** Each heartbeat notes the database's time in `time`. */
+  constructor(query: PgQuery, entry: WorkerEntry, time: PgClock) {
     this.#query = query;
     this.#entry = entry;
+    this.#time = time;
   }
 
   /** Of the worker. */
@@ -56,12 +60,17 @@ export class WorkerRows {
   /** Renews the worker's lease and reads the fleet. */
   async beat(isLeaving: boolean): Promise<FleetReading> {
     const { id, name, address, role, version } = this.#entry;
-    await this.#query(
+    const { clock } = this.#time;
+    const sentMs = clock.nowMs();
+    const { rows } = await this.#query(
       `INSERT INTO perigee_workers (id, name, address, role, version, is_leaving, lease_until)
        VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 ms')
-       ON CONFLICT (id) DO UPDATE SET is_leaving = excluded.is_leaving, lease_until = excluded.lease_until`,
+       ON CONFLICT (id) DO UPDATE SET is_leaving = excluded.is_leaving, lease_until = excluded.lease_until
+       RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "wallMs"`,
       ...[id, name, address, role, version, isLeaving, WORKER_LEASE_MS],
     );
+    const [{ wallMs }] = rows as [{ readonly wallMs: number }]; // as returned
+    this.#time.note(wallMs, sentMs, clock.nowMs());
     return readFleet(this.#query);
   }
 

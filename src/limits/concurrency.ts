@@ -18,13 +18,17 @@
  * Round trip: moving mean of the time from reserve to release (weight 1/8), 1 s before the first.
  */
 import { slowStartGain } from "../work/limits.ts";
+import { DRAW_MS } from "./shared/drawn_load.ts";
+import type { DrawnPlaces } from "./shared/drawn_places.ts";
 
 /** Bounds of a lane's places. */
 export interface ConcurrencyOptions {
   /** Requests in flight at most, at least 1. */
   readonly max: number;
   /** Initial limit; min(max, 64). */
-  readonly start?: number;
+  readonly start?: number | undefined;
+  /** Where other processes share the places. */
+  readonly drawn?: DrawnPlaces | undefined;
 }
 
 const START = 64;
@@ -40,7 +44,7 @@ const FAILED_SHARE_MIN = 1 / 4;
 export class Concurrency {
   readonly max: number;
   readonly start: number;
-  readonly #step: number;
+  readonly #drawn: DrawnPlaces | undefined;
   #limit: number;
   #inFlight = 0;
   /** Those of which a first part has arrived. */
@@ -55,8 +59,8 @@ export class Concurrency {
   constructor(options: ConcurrencyOptions) {
     this.max = Math.max(1, Math.floor(options.max));
     this.start = Math.min(this.max, Math.max(1, Math.floor(options.start ?? START)));
-    this.#step = Math.max(1, this.max / STEPS_TO_MAX);
     this.#limit = this.start;
+    this.#drawn = options.drawn;
   }
 
   get inFlight(): number {
@@ -73,6 +77,15 @@ export class Concurrency {
     return this.#isSlowStart ? this.max : this.limit;
   }
 
+  /** The same, of what this process may use now of places that others share. */
+  get places(): number {
+    return this.#drawn === undefined ? this.limit : Math.max(1, Math.min(this.limit, this.#drawn.places));
+  }
+
+  get #step(): number {
+    return Math.max(1, this.max / STEPS_TO_MAX);
+  }
+
   get roundTripMs(): number {
     return this.#roundTripMs ?? ROUND_TRIP_START_MS;
   }
@@ -80,6 +93,16 @@ export class Concurrency {
   /** Whether one more request may be sent when only `share` (0 to 1) of the limit is open; one in flight is always allowed. */
   hasRoom(share: number): boolean {
     return this.#inFlight < Math.max(1, Math.floor(this.#limit * share));
+  }
+
+  /** Milliseconds until a place may be free among those that other processes share; 0 if there is one, or if none are shared. */
+  drawnInMs(nowMs: number): number {
+    return this.#drawn === undefined || this.#drawn.hasRoom(nowMs) ? 0 : DRAW_MS;
+  }
+
+  /** Whether a request that has a place may still be started: others may have its place by now. */
+  mayStart(nowMs: number): boolean {
+    return this.#drawn === undefined || this.#drawn.mayStart(nowMs);
   }
 
   /** The share of the limit that must be open for one more request; above 1 when all of it is in use. */
@@ -104,11 +127,13 @@ export class Concurrency {
 
   take(): void {
     this.#inFlight += 1;
+    this.#drawn?.take();
   }
 
   /** Frees one place that was held for `heldMs`; `isArriving`: `begun` was called for it. */
   free(heldMs: number, isArriving = false): void {
     this.#inFlight -= 1;
+    this.#drawn?.free();
     if (isArriving) this.#arriving -= 1;
     this.#fullSinceMs = undefined;
     const beforeMs = this.#roundTripMs ?? heldMs;

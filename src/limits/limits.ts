@@ -25,6 +25,8 @@ import { fullerUse, Quotas, type SentLoad } from "./quotas.ts";
 import type { RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
 import type { DrawnLoad } from "./shared/drawn_load.ts";
+import type { DrawnPlaces } from "./shared/drawn_places.ts";
+import type { LaneFacts } from "./shared/lane_facts.ts";
 import { type FlowLimits, TokenFlow } from "./token_flow.ts";
 
 export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
@@ -42,13 +44,13 @@ export interface LaneLimitsOptions {
   readonly shared?: LaneLimits | undefined;
   /** How fast use may grow; absent: unlimited. */
   readonly ramp?: RampOptions | undefined;
-  /** Where other processes share the quotas. */
+  /** Where other processes share the quotas, the places, and what each knows of the lane. */
   readonly drawn?: DrawnLoad | undefined;
+  readonly places?: DrawnPlaces | undefined;
+  readonly facts?: LaneFacts | undefined;
 }
 
 const NO_TOKENS: TokenLoad = { inputTokens: 0, outputTokens: 0 };
-/** Smaller changes of the share do not change the pace. */
-const SHARE_STEP = 0.01;
 
 export class LaneLimits {
   readonly #quotas: Quotas;
@@ -56,23 +58,21 @@ export class LaneLimits {
   readonly #gate: Gate;
   readonly #pause = new Pause();
   readonly #shared: LaneLimits | undefined;
+  readonly #facts: LaneFacts | undefined;
   /** A limit that only refusals show. */
   readonly hidden: HiddenLimit;
   readonly #flow = new TokenFlow();
-  /** The present pace of the quotas. */
-  #pace = 1;
   #isHeldByShared = false;
   readonly #oversized = new OversizedRequest();
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
     this.#quotas = new Quotas(options.settings, options.nowMs, options.ramp, options.drawn);
-    this.#concurrency = new Concurrency(
-      options.inFlightStart === undefined ? { max } : { max, start: options.inFlightStart },
-    );
+    this.#concurrency = new Concurrency({ max, start: options.inFlightStart, drawn: options.places });
     this.#gate = new Gate(options.random);
     this.#shared = options.shared;
     this.hidden = new HiddenLimit(options.nowMs, this.#flow);
+    this.#facts = options.facts?.follow(this.#gate, this.#pause, this.#quotas, this.hidden);
   }
 
   get isPaused(): boolean {
@@ -112,7 +112,7 @@ export class LaneLimits {
   /** Requests that may be in flight now. */
   get places(): number {
     return Math.min(
-      this.#concurrency.limit,
+      this.#concurrency.places,
       this.hidden.places,
       this.#shared?.places ?? Number.POSITIVE_INFINITY,
     );
@@ -202,6 +202,7 @@ export class LaneLimits {
   isStoppedFor(nowMs: number, { isProbe, shared }: Permit): boolean {
     if (this.#gate.cooldownMs(nowMs) > 0) return true;
     if (!isProbe && (this.#pause.isPaused || this.#gate.isDown)) return true;
+    if (!this.#concurrency.mayStart(nowMs)) return true;
     return shared !== undefined && this.#shared?.isStoppedFor(nowMs, shared) === true;
   }
 
@@ -253,6 +254,7 @@ export class LaneLimits {
     } else if (signal.kind === "overloaded" || signal.kind === "failed") {
       concurrency.congested(nowMs, signal.kind === "overloaded", 1);
     }
+    this.#facts?.changed(nowMs);
     if (signal.kind !== "rate_limited" && signal.kind !== "overloaded")
       this.#shared?.observe(nowMs, signal, permit?.shared);
   }
@@ -270,10 +272,12 @@ export class LaneLimits {
   /** Stops the lane except for probes: one a minute, and `early` ones before. */
   pause(nowMs: number, reason: string, early?: EarlyProbes): void {
     this.#pause.pause(nowMs, reason, early);
+    this.#facts?.changed(nowMs);
   }
 
   resume(): void {
     this.#pause.resume();
+    this.#facts?.changed();
   }
 
   /** Counts what an earlier process sent; entries older than the window have no effect. Call it once, before any reserve. */
@@ -345,6 +349,8 @@ export class LaneLimits {
 
   /** Why `load` may not be sent now; takes nothing. */
   #refusal(nowMs: number, load: TokenLoad, isRated: boolean): Reservation | undefined {
+    const unheardMs = this.#facts?.waitMs(nowMs) ?? 0;
+    if (unheardMs > 0) return { ok: false, waitMs: unheardMs, reason: "requests" };
     const pausedMs = this.#pause.waitMs(nowMs);
     if (pausedMs > 0) return { ok: false, waitMs: pausedMs, reason: "paused" };
     const outageMs = this.#gate.outageMs(nowMs);
@@ -362,7 +368,7 @@ export class LaneLimits {
       if (hiddenMs > 0)
         return { ok: false, waitMs: hiddenMs, reason: this.hidden.isHeld ? "cooldown" : "requests" };
     }
-    this.#setPace(nowMs);
+    this.#quotas.setPace(nowMs, this.#gate.share(nowMs));
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
     const tokensMs = this.#tokenWaitMs(nowMs, load, isRated ? undefined : this.hidden.tokenLimits);
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
@@ -377,7 +383,8 @@ export class LaneLimits {
     const isFlowing = (found !== undefined || this.#quotas.isFlowLimited) && !this.#flow.isQuick;
     const sentMs = this.#quotas.tokenWaitMs(nowMs, load, isFlowing);
     if (!isFlowing) return sentMs;
-    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, found ?? this.#quotas.flowLimits, this.#pace));
+    const limits = found ?? this.#quotas.flowLimits;
+    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, limits, this.#quotas.pace));
   }
 
   /** Milliseconds until a place in flight exists if none is freed; 0 if there is one. */
@@ -385,15 +392,9 @@ export class LaneLimits {
     const concurrency = this.#concurrency;
     // A probe may exceed the places that congestion left. Otherwise hanging requests would hide from the lane that it healed.
     const isProbing = this.#gate.isDown || this.#pause.isPaused;
-    if (isProbing) return concurrency.inFlight < concurrency.max ? 0 : Number.POSITIVE_INFINITY;
-    if (concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs))) return 0; // without a rate the ramp limits places
+    if (isProbing && concurrency.inFlight >= concurrency.max) return Number.POSITIVE_INFINITY;
+    const share = isRated || isProbing ? 1 : this.#gate.rampShare(nowMs); // without a rate the ramp limits places
+    if (isProbing || concurrency.hasRoom(share)) return concurrency.drawnInMs(nowMs);
     return Math.min(concurrency.growsInMs(nowMs), this.#gate.rampsInMs(nowMs, concurrency.shareOfNext));
-  }
-
-  #setPace(nowMs: number): void {
-    const share = this.#gate.share(nowMs);
-    if (share === this.#pace || (share < 1 && Math.abs(share - this.#pace) < SHARE_STEP)) return;
-    this.#pace = share;
-    this.#quotas.setPace(nowMs, share);
   }
 }

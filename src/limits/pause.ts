@@ -59,6 +59,13 @@ export class Pause {
     this.#probeAtMs = nowMs;
   }
 
+  /** Continues a pause of which another process hears the end: the next probe is due here after a minute without news. */
+  follow(nowMs: number, reason: string): void {
+    this.pause(nowMs, reason);
+    this.#early = undefined;
+    this.#probeAtMs = nowMs + MINUTE_MS;
+  }
+
   /** A probe is sent. */
   probed(nowMs: number): void {
     const { afterMs = 0, count = 0 } = this.#early ?? {};

@@ -8,6 +8,7 @@ import { fuller, type LearntFrom, Quota, type QuotaUse } from "./quota.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
 import type { CountedIn } from "./reservation.ts";
 import type { DrawnLoad, DrawnQuota, QuotaLimits } from "./shared/drawn_load.ts";
+import type { StatedLimits } from "./shared/shared_facts.ts";
 import type { FlowLimits } from "./token_flow.ts";
 
 /** What was sent before a restart. */
@@ -18,10 +19,7 @@ export interface SentLoad extends TokenLoad {
 }
 
 /** Limits in responses, a minute. */
-export type ToldLimits = Pick<
-  LearntLimits,
-  "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute"
->;
+export type ToldLimits = StatedLimits;
 
 /** Use of each quota; undefined where nothing is limited. */
 export interface QuotasUse {
@@ -36,6 +34,8 @@ export interface QuotasUse {
  * arrived. The minute still holds no more than the limit.
  */
 const CATCH_UP = 1.25;
+/** Smaller changes of the share do not change the pace. */
+const PACE_STEP = 0.01;
 
 export class Quotas {
   readonly #requests: Quota;
@@ -45,6 +45,7 @@ export class Quotas {
   readonly #drawn: DrawnLoad | undefined;
   #isLimited = false;
   #isFlowLimited = false;
+  #pace = 1;
 
   /** `ramp`: how fast the use of input tokens may grow. `drawn`: where other processes share the quotas. */
   constructor(settings: LimitSettings, nowMs: number, ramp?: RampOptions, drawn?: DrawnLoad) {
@@ -53,7 +54,7 @@ export class Quotas {
     this.#tokens = new Quota(settings.tokensPerMinute, nowMs);
     this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp && new Ramp(ramp));
     this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
-    this.setPace(nowMs, 1);
+    this.#applyPace(nowMs);
     this.#noteLimits();
   }
 
@@ -211,12 +212,23 @@ export class Quotas {
     this.#outputTokens.restore(nowMs, sent.atMs, sent.outputTokens);
   }
 
+  /** The share of each rate at which it is paced. */
+  get pace(): number {
+    return this.#pace;
+  }
+
   /** Paces at `share` of each rate. */
   setPace(nowMs: number, share: number): void {
-    this.#requests.setPace(nowMs, share);
-    this.#tokens.setPace(nowMs, share * CATCH_UP);
-    this.#inputTokens.setPace(nowMs, share);
-    this.#outputTokens.setPace(nowMs, share * CATCH_UP);
+    if (share === this.#pace || (share < 1 && Math.abs(share - this.#pace) < PACE_STEP)) return;
+    this.#pace = share;
+    this.#applyPace(nowMs);
+  }
+
+  #applyPace(nowMs: number): void {
+    this.#requests.setPace(nowMs, this.#pace);
+    this.#tokens.setPace(nowMs, this.#pace * CATCH_UP);
+    this.#inputTokens.setPace(nowMs, this.#pace);
+    this.#outputTokens.setPace(nowMs, this.#pace * CATCH_UP);
   }
 
   /** Of all processes where they share them. */

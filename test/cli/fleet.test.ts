@@ -164,10 +164,28 @@ describeCounterpart("commands on the database of a fleet", POSTGRES, () => {
     };
     await session.query("INSERT INTO perigee_limits VALUES ('echo requests', $1)", JSON.stringify(state));
     await session.query("INSERT INTO perigee_limits VALUES ('never drawn from', '')");
+    const places = { newestMs: nowMs, holders: [["one", { units: 3, limit: 8, askedMs: nowMs + 60_000 }]] };
+    await session.query("INSERT INTO perigee_limits VALUES ('echo places', $1)", JSON.stringify(places));
+    await session.query("INSERT INTO perigee_limits VALUES ('echo facts', '{}')");
     const { stdout } = await perigee("workers");
     expect(stdout).toMatch(/^echo requests {2}50 {7}200 {2}25 %$/m);
     expect(JSON.parse((await perigee("workers", "--json")).stdout)).toMatchObject({
-      limits: [{ quota: "echo requests", charged: 50, limit: 200 }],
+      limits: [
+        { quota: "echo places", charged: 3, limit: 8 },
+        { quota: "echo requests", charged: 50, limit: 200 },
+      ],
     });
+  });
+
+  it("refuse an option that only a run on this machine takes, and accept those that turn off what a fleet does not do", async () => {
+    desk.write("in.jsonl", []);
+    const run = (...words: readonly string[]): Promise<Ended> =>
+      perigee("run", "in.jsonl", "--out", "out.jsonl", ...words);
+    for (const flag of ["--config", "--prices", "--state", "--delimiter"])
+      expect(await run(flag, "x")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining(`${flag} does not work with --store`),
+      });
+    expect(await run("--no-config", "--no-learn")).toMatchObject({ code: 0 });
   });
 });

@@ -1,32 +1,57 @@
 /** Several engines under one limit, on one clock, with a pool in memory. */
 import { describe, expect, it } from "vitest";
-import type { LimitPool } from "../../src/limits/shared/limit_pool.ts";
-import { type BlockGrant, SharedWindow } from "../../src/limits/shared/shared_window.ts";
+import type { LimitPool, PoolAnswers, PoolDraw } from "../../src/limits/shared/limit_pool.ts";
+import { exchangeFacts, type SharedFactsState } from "../../src/limits/shared/shared_facts.ts";
+import { SharedPlaces } from "../../src/limits/shared/shared_places.ts";
+import { SharedWindow } from "../../src/limits/shared/shared_window.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { mostInAMinute } from "./runs.ts";
-import { INPUT, OUTPUT, World } from "./world.ts";
+import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 /** Answers after 5 ms; while `isAway`, not at all. */
 class MemoryPool implements LimitPool {
   isAway = false;
   readonly quotas = new Set<string>();
   readonly #clock: FakeClock;
+  readonly facts = new Map<string, SharedFactsState>();
+  draws = 0;
   readonly #windows = new Map<string, SharedWindow>();
+  readonly #places = new Map<string, SharedPlaces>();
 
   constructor(clock: FakeClock) {
     this.#clock = clock;
   }
 
-  async draw(asks: Parameters<LimitPool["draw"]>[0]): Promise<readonly BlockGrant[]> {
+  async draw({ blocks, places, facts }: PoolDraw): Promise<PoolAnswers> {
     await this.#clock.sleep(5);
     if (this.isAway) throw new Error("away");
-    return asks.map(({ quota, ask }) => {
-      const window = this.#windows.get(quota) ?? new SharedWindow();
-      this.#windows.set(quota, window);
-      this.quotas.add(quota);
-      return window.draw(this.#clock.nowMs(), ask);
-    });
+    const nowMs = this.#clock.nowMs();
+    this.draws += 1;
+    return {
+      blocks: blocks.map(({ quota, ask }) => {
+        const window = this.#windows.get(quota) ?? new SharedWindow();
+        this.#windows.set(quota, window);
+        this.quotas.add(quota);
+        return window.draw(nowMs, ask);
+      }),
+      places: places.map(({ name, ask }) => {
+        const shared = this.#places.get(name) ?? new SharedPlaces();
+        this.#places.set(name, shared);
+        return shared.draw(nowMs, ask);
+      }),
+      facts: facts.map(({ name, ask }) => {
+        const { known, state } = exchangeFacts(nowMs, ask, this.facts.get(name));
+        this.facts.set(name, state);
+        return known;
+      }),
+    };
   }
+}
+
+const LATENCY_MS = 300;
+
+function slowly(line: number): { readonly afterMs: number; readonly result: ReturnType<typeof ok> } {
+  return { afterMs: 2_000, result: ok(line) };
 }
 
 interface Fleet {
@@ -37,13 +62,13 @@ interface Fleet {
   readonly sentMs: () => number[];
 }
 
-function fleet(count: number, limits: Record<string, number>): Fleet {
+function fleet(count: number, limits: Record<string, number>, maxInFlight = 512): Fleet {
   const clock = new FakeClock();
   const pool = new MemoryPool(clock);
-  const config = { limits: { alpha: limits } };
+  const config = { limits: { alpha: limits }, maxInFlight };
   const worlds = Array.from(
     { length: count },
-    () => new World({ clock, limitPool: pool, config, latencyMs: 300 }),
+    () => new World({ clock, limitPool: pool, config, latencyMs: LATENCY_MS }),
   );
   const sentMs = (): number[] =>
     worlds.flatMap(({ sent }) => sent.map(({ atMs }) => atMs)).sort((left, right) => left - right);
@@ -98,11 +123,130 @@ describe("limits that engines share", () => {
     expect((await world!.settle(run.finished)).counts.completed).toBe(1_000);
   });
 
-  it("draws nothing where nothing is limited", async () => {
-    const { pool, worlds } = fleet(1, {});
+  it("draws nothing where nothing is limited, and exchanges nothing when nothing is sent", async () => {
+    const { clock, pool, worlds } = fleet(1, {});
     const [world] = worlds;
     world!.input(50);
     await world!.settle((await world!.engine()).run(INPUT, { out: OUTPUT }).finished);
     expect(pool.quotas.size).toBe(0);
+    await clock.advance(5_000);
+    const { draws } = pool;
+    await clock.advance(120_000);
+    expect(pool.draws).toBe(draws);
+  });
+});
+
+describe("places that engines share", () => {
+  it.each([6, 1])("are never more than %i for all together, and mostly used", async (concurrency) => {
+    const { clock, worlds } = fleet(3, { concurrency });
+    for (const world of worlds) {
+      world.input(1_000);
+      void (await world.engine()).run(INPUT, { out: OUTPUT }).finished;
+    }
+    await clock.advance(60_000);
+    const times = worlds.flatMap(({ sent }) => sent.map(({ atMs }) => atMs));
+    const inFlight = (nowMs: number): number =>
+      times.filter((atMs) => atMs <= nowMs && atMs + LATENCY_MS > nowMs).length;
+    expect(Math.max(...times.map(inFlight))).toBeLessThanOrEqual(concurrency);
+    expect((times.length * LATENCY_MS) / 60_000).toBeGreaterThan(0.8 * concurrency);
+    const shares = worlds.map(({ sent }) => sent.length);
+    expect(Math.min(...shares) / Math.max(...shares)).toBeGreaterThan(0.6);
+  });
+
+  it("are free for the others when an engine is closed", async () => {
+    const { clock, worlds } = fleet(2, { concurrency: 4 });
+    const [first, second] = worlds;
+    first!.input(12);
+    const engine = await first!.engine();
+    await first!.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    await first!.settle(engine.close());
+    second!.input(40);
+    const startedMs = clock.nowMs();
+    await second!.settle((await second!.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(clock.nowMs() - startedMs).toBeLessThan(5_000);
+  });
+});
+
+describe("what engines know of a lane", () => {
+  /** Two engines that send all the time; `answer` of the first. */
+  async function two(answer: World["answer"]): Promise<{ clock: FakeClock; first: World; second: World }> {
+    const { clock, worlds } = fleet(2, {}, 8);
+    const [first, second] = worlds as [World, World];
+    for (const world of worlds) world.answer = slowly;
+    first.answer = answer;
+    for (const world of worlds) {
+      world.input(2_000);
+      void (await world.engine()).run(INPUT, { out: OUTPUT }).finished;
+    }
+    return { clock, first, second };
+  }
+
+  it("is a cool-down: a wait that one is told stops the others within a second, until it is over", async () => {
+    let untilMs = Number.POSITIVE_INFINITY;
+    const { clock, second } = await two((line) => {
+      if (clock.nowMs() < 5_000) return slowly(line);
+      if (untilMs === Number.POSITIVE_INFINITY) untilMs = clock.nowMs() + 20_000;
+      return clock.nowMs() < untilMs ? status(429, "rate_limited", { "retry-after": "20" }) : slowly(line);
+    });
+    await clock.advance(30_000);
+    const sent = second.sent.map(({ atMs }) => atMs);
+    expect(sent.filter((atMs) => atMs > 4_000 && atMs < 5_000).length).toBeGreaterThan(0);
+    expect(sent.filter((atMs) => atMs > 6_100 && atMs < 25_000)).toEqual([]);
+    expect(sent.filter((atMs) => atMs > 25_000).length).toBeGreaterThan(0);
+  });
+
+  it("is a cool-down also for an engine that begins to send later", async () => {
+    const { clock, worlds } = fleet(2, {});
+    const [first, second] = worlds as [World, World];
+    first.answer = () => status(429, "rate_limited", { "retry-after": "30" });
+    first.input(1);
+    void (await first.engine()).run(INPUT, { out: OUTPUT }).finished;
+    await clock.advance(2_000);
+    second.input(5);
+    const run = (await second.engine()).run(INPUT, { out: OUTPUT });
+    await clock.advance(20_000);
+    expect(second.sent).toEqual([]);
+    expect((await second.settle(run.finished)).counts.completed).toBe(5);
+  });
+
+  it("is a pause: an account without money stops all, one of them probes, and its success lets all go on", async () => {
+    let isPaid = true;
+    const paid: World["answer"] = (line) => (isPaid ? slowly(line) : status(429, "insufficient_quota"));
+    const { clock, first, second } = await two(paid);
+    second.answer = paid;
+    await clock.advance(5_000);
+    isPaid = false;
+    await clock.advance(2_000);
+    const before = first.sent.length + second.sent.length;
+    await clock.advance(33_000);
+    const probes = [first, second].map(({ sent }) => sent.filter(({ atMs }) => atMs > 7_000).length);
+    expect(first.sent.length + second.sent.length - before).toBeLessThanOrEqual(2);
+    expect(Math.min(...probes)).toBe(0);
+    isPaid = true;
+    const paidMs = clock.nowMs();
+    await clock.advance(63_000);
+    const goneOnMs = [first, second].map(({ sent }) => sent.find(({ atMs }) => atMs > paidMs)?.atMs ?? 0);
+    expect(Math.min(...goneOnMs)).toBeGreaterThan(paidMs);
+    expect(Math.abs(goneOnMs[0]! - goneOnMs[1]!)).toBeLessThan(3_000); // the answer to the probe takes 2 s
+  });
+
+  it("is a limit in headers: what one has read holds for another, which has not", async () => {
+    const { clock, worlds } = fleet(2, {});
+    const [first, second] = worlds as [World, World];
+    const answered = ok(1) as { readonly headers?: object };
+    first.answer = (line) =>
+      ({ ...ok(line), headers: { ...answered.headers, "x-ratelimit-limit-requests": "60" } }) as ReturnType<
+        typeof ok
+      >;
+    first.input(2);
+    await first.settle((await first.engine()).run(INPUT, { out: OUTPUT }).finished);
+    await clock.advance(2_000);
+    const startedMs = clock.nowMs();
+    second.input(200);
+    void (await second.engine()).run(INPUT, { out: OUTPUT }).finished;
+    await clock.advance(50_000);
+    const sent = second.sent.filter(({ atMs }) => atMs >= startedMs).length;
+    expect(sent).toBeGreaterThan(20);
+    expect(sent).toBeLessThanOrEqual(60);
   });
 });

@@ -4,6 +4,7 @@ import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
 import { PgLimitPool } from "../../src/fleet/pg_limit_pool.ts";
 import type { PoolAsk } from "../../src/limits/shared/limit_pool.ts";
+import type { BlockGrant } from "../../src/limits/shared/shared_window.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 import { call, FleetWorld } from "./fleet_world.ts";
@@ -19,6 +20,10 @@ const REPORT = { spent: 0, unspent: 0, returned: [], least: 1, limit: 600 };
 
 function ask(holder: string, sequence: number, wanted: number, quota = "requests"): PoolAsk {
   return { quota, ask: { ...REPORT, holder, sequence, wanted } };
+}
+
+async function blocks(pool: PgLimitPool, asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
+  return (await pool.draw({ blocks: asks, places: [], facts: [] })).blocks;
 }
 
 describeCounterpart("quotas of a fleet", POSTGRES, () => {
@@ -41,8 +46,8 @@ describeCounterpart("quotas of a fleet", POSTGRES, () => {
     const drawAll = all.map(async (pool, index) => {
       for (let sequence = 1; sequence <= 15; sequence += 1) {
         const both = [ask(`p${index}`, sequence, 5, "a"), ask(`p${index}`, sequence, 5, "b")];
-        const grants = await pool.draw(index % 2 === 0 ? both : both.toReversed());
-        for (const { units } of grants) granted += units;
+        for (const { units } of await blocks(pool, index % 2 === 0 ? both : both.toReversed()))
+          granted += units;
       }
     });
     await Promise.all(drawAll);
@@ -54,14 +59,14 @@ describeCounterpart("quotas of a fleet", POSTGRES, () => {
 
   it("answer a draw that is repeated after its session was lost as they did before", async () => {
     const [pool, other] = await pools(2);
-    const [first] = await pool!.draw([ask("p", 1, 5)]);
+    const [first] = await blocks(pool!, [ask("p", 1, 5)]);
     expect(first!.units).toBe(5);
     await postgres.run(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%' AND application_name = 'perigee' AND pid <> pg_backend_pid()",
     );
-    await expect(pool!.draw([ask("p", 1, 5)])).rejects.toThrow();
-    expect(await pool!.draw([ask("p", 1, 5)])).toEqual([first]);
-    const [seen] = await other!.draw([ask("other", 1, 0)]);
+    await expect(blocks(pool!, [ask("p", 1, 5)])).rejects.toThrow();
+    expect(await blocks(pool!, [ask("p", 1, 5)])).toEqual([first]);
+    const [seen] = await blocks(other!, [ask("other", 1, 0)]);
     expect(seen!.charged).toBe(5);
     pool!.close();
     other!.close();
@@ -69,15 +74,15 @@ describeCounterpart("quotas of a fleet", POSTGRES, () => {
 
   it("reject a draw while the server is away, and go on where they were when it is back", async () => {
     const [pool] = await pools(1);
-    await pool!.draw([ask("p", 1, 5)]);
+    await blocks(pool!, [ask("p", 1, 5)]);
     await postgres.down("SIGQUIT");
-    await expect(pool!.draw([ask("p", 2, 5)])).rejects.toThrow();
+    await expect(blocks(pool!, [ask("p", 2, 5)])).rejects.toThrow();
     await postgres.up();
     const { quota, ask: last } = ask("p", 2, 0);
-    const [grant] = await pool!.draw([{ quota, ask: { ...last, spent: 5 } }]);
+    const [grant] = await blocks(pool!, [{ quota, ask: { ...last, spent: 5 } }]);
     expect(grant!.charged).toBe(5);
     pool!.close();
-    await expect(pool!.draw([ask("p", 3, 1)])).rejects.toThrow();
+    await expect(blocks(pool!, [ask("p", 3, 1)])).rejects.toThrow();
   });
 
   it("let two workers send as much as one limit allows in any 60 s, and at least 95 % of it, though one is killed", {

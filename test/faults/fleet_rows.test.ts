@@ -9,6 +9,7 @@ import { WorkerRows } from "../../src/fleet/worker_rows.ts";
 import { CHAIN_START, readAuditLine } from "../../src/store/audit/audit_line.ts";
 import { PgAudit } from "../../src/store/audit/pg_audit.ts";
 import { PgKeyStore } from "../../src/store/keys/pg_key_store.ts";
+import { PgClock } from "../../src/store/postgres/pg_clock.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
@@ -30,13 +31,11 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
   afterEach(() => database.close());
 
   const worker = (id: string): WorkerRows =>
-    new WorkerRows(database.query, {
-      id,
-      name: id,
-      address: "http://127.0.0.1:1",
-      role: "all",
-      version: "1",
-    });
+    new WorkerRows(
+      database.query,
+      { id, name: id, address: "http://127.0.0.1:1", role: "all", version: "1" },
+      new PgClock(systemClock),
+    );
 
   it("have at most two active keys of a project and name, and find a key by its text while it is active", async () => {
     const clock = new FakeClock();
@@ -125,6 +124,18 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
     const { partitions, workers } = await worker("a").beat(true);
     expect(partitions).toEqual([2, 3].map((part) => ({ part, owner: undefined })));
     expect(workers).toEqual([expect.objectContaining({ id: "a", isLeaving: true })]);
+  });
+
+  it("set the clock of a worker to the database's with each heartbeat, whatever the clock of its machine is", async () => {
+    const ahead = { ...systemClock, wallMs: () => systemClock.wallMs() + 600_000 };
+    const time = new PgClock(ahead);
+    const entry = { id: "a", name: "a", address: "http://127.0.0.1:1", role: "all", version: "1" } as const;
+    await new WorkerRows(database.query, entry, time).beat(false);
+    const { rows } = await database.query(
+      "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms",
+    );
+    const [{ ms }] = rows as [{ readonly ms: number }]; // as selected
+    expect(Math.abs(time.clock.wallMs() - ms)).toBeLessThan(60_000); // on a busy machine
   });
 
   it("are read on after a restart of the server, and calls that wait end when the worker leaves", async () => {

@@ -30,6 +30,12 @@ export interface FleetClient {
   readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
 }
 
+export interface Refusal {
+  readonly status: number;
+  readonly code: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 export interface Answered {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
@@ -47,6 +53,11 @@ export class FleetWorld {
   readonly askedAtMs: number[] = [];
   /** How long the provider takes. */
   answerMs = 50;
+  /** Refuses a request at once; undefined: it is answered. */
+  refuse: ((item: number) => Refusal | undefined) | undefined;
+  /** Requests that the provider works on: until it has answered, or their connection is closed. */
+  inFlight = 0;
+  mostInFlight = 0;
   #session: PgSession | undefined;
   readonly #clients: ChildProcess[] = [];
 
@@ -68,6 +79,19 @@ export class FleetWorld {
         const item = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
         world.askedAtMs.push(performance.now());
         world.asked.set(item, (world.asked.get(item) ?? 0) + 1);
+        world.inFlight += 1;
+        world.mostInFlight = Math.max(world.mostInFlight, world.inFlight);
+        response.on("close", () => {
+          world.inFlight -= 1;
+        });
+        const refusal = world.refuse?.(item);
+        if (refusal !== undefined) {
+          response.writeHead(refusal.status, { "content-type": "application/json", ...refusal.headers });
+          response.end(
+            JSON.stringify({ error: { message: refusal.code, code: refusal.code, type: refusal.code } }),
+          );
+          return;
+        }
         setTimeout(() => answer(response, item, body.includes('"stream":true')), world.answerMs);
       });
     });

@@ -5,6 +5,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import type { LogCommit } from "../../src/store/log_rows.ts";
+import { openDurableSession } from "../../src/store/postgres/pg_connection.ts";
 import { LEASE_MS } from "../../src/store/postgres/pg_partition.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Store, StoredEntry } from "../../src/store/store.ts";
@@ -239,6 +240,63 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     });
     await second.append([entry("second")]);
     expect(await textsOf(second)).toEqual(["first", "second"]);
+  });
+
+  it("keeps its partition through a transaction that takes longer than a lease", {
+    timeout: 60_000,
+  }, async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    await store.append([entry("before")]);
+    const table = `${schemaOf(url)}.perigee_entries`;
+    const locked = server.run(
+      `BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(${(LEASE_MS + 2_000) / 1_000}); COMMIT`,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const slow = store.append([entry("slow")]);
+    let isOver = false;
+    const rivals = (async () => {
+      const codes = new Set<unknown>();
+      while (!isOver)
+        codes.add(
+          await openPostgresStore({ url }).then(
+            () => "taken",
+            (error: { readonly code: unknown }) => error.code,
+          ),
+        );
+      return [...codes];
+    })();
+    await Promise.all([locked, slow]);
+    await store.append([entry("after")]);
+    isOver = true;
+    expect(await rivals).toEqual(["data_dir_in_use"]);
+    expect(await textsOf(store)).toEqual(["before", "slow", "after"]);
+  });
+
+  it("is taken over within 10 s from an owner that stopped in the middle of a transaction", {
+    timeout: 60_000,
+  }, async () => {
+    const url = await server.freshUrl();
+    await (await openPostgresStore({ url })).close();
+    const stopped = await openDurableSession(url); // its connection lives on
+    await stopped.script(
+      `UPDATE perigee_partitions SET lease_until = clock_timestamp() + ${LEASE_MS} * interval '1 ms'`,
+    );
+    await stopped.script("BEGIN; UPDATE perigee_partitions SET commits = commits + 1");
+    const stoppedMs = performance.now();
+    for (;;) {
+      const taken = await openPostgresStore({ url }).catch((error: unknown) => error);
+      if (taken instanceof Error) {
+        expect(taken).toMatchObject({ code: "data_dir_in_use" });
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        continue;
+      }
+      open.push(taken as Store); // not an error
+      break;
+    }
+    expect(performance.now() - stoppedMs).toBeLessThan(10_000);
+    await expect(stopped.script("COMMIT")).rejects.toThrow();
+    stopped.end();
   });
 
   it("keeps its partition while nothing is asked of it", { timeout: 60_000 }, async () => {

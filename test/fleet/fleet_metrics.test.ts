@@ -81,11 +81,12 @@ describe("the metrics of a worker", () => {
     metrics.add(4, async () => ({ contentType: "", text: await textOf(6, []) }));
     metrics.add(9, async () => ({ contentType: "", text: "never seen" }));
     metrics.remove(9);
-    const units = [3, 0, 2];
-    const pool = metrics.counting({ draw: async () => units.map((one) => ({ units: one }) as BlockGrant) });
+    const blocks = [3, 0, 2].map((units) => ({ units }) as BlockGrant);
+    const pool = metrics.counting({ draw: async () => ({ blocks, places: [], facts: [] }) });
     const broken = metrics.counting({ draw: () => Promise.reject(new Error("away")) });
-    expect(await pool.draw([])).toHaveLength(3);
-    await expect(broken.draw([{} as PoolAsk, {} as PoolAsk])).rejects.toThrow("away");
+    const asked = { blocks: [{} as PoolAsk, {} as PoolAsk, {} as PoolAsk], places: [], facts: [] };
+    expect((await pool.draw(asked)).blocks).toHaveLength(3);
+    await expect(broken.draw({ ...asked, blocks: asked.blocks.slice(1) })).rejects.toThrow("away");
     const { text } = await metrics.render();
     expect(text.split("\n").filter((line) => line !== "" && !line.startsWith("#"))).toEqual([
       'perigee_fleet_workers{state="working"} 1',

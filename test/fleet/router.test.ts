@@ -58,7 +58,7 @@ async function world(reading: FleetReading): Promise<World> {
       header === undefined ? undefined : caller(header.replace("Bearer ", "")),
   };
   const homes = new ProjectHomes(async (_sql, project) => ({
-    rows: [{ part: project === "acme" ? 1 : 2 }],
+    rows: [project].flat().map((name) => ({ project: name, part: name === "acme" ? 1 : 2 })),
     count: 1,
   }));
   const router = new FleetRouter({

@@ -39,45 +39,30 @@ interface FleetRunArguments extends LaneArguments, SchemaArguments {
   readonly quiet?: boolean;
 }
 
-/** What a run on this machine does and one over a fleet does not. */
-const LOCAL_ONLY: Readonly<Record<string, string>> = {
-  prompt: "--prompt",
-  prices: "--prices",
-  unsupportedConfig: "--unsupported-config",
-  cap: "--cap",
-  receipts: "--receipts",
-  retryFailed: "--retry-failed",
-  update: "--update",
-  prune: "--prune",
-  pilot: "--pilot",
-  finish: "--finish",
-  delivery: "--delivery",
-  hedge: "--hedge",
-  cache: "--cache",
-  cacheTtl: "--cache-ttl",
-  coalesce: "--coalesce",
-  detach: "--detach",
-  cancel: "--cancel",
-  dryRun: "--dry-run",
-};
+/** Options that a run over a fleet takes. */
+const TAKEN: ReadonlySet<string> = new Set<keyof FleetRunArguments>([
+  ...(["store", "objects", "out", "data", "sla", "maxCost", "maxCostUnbounded", "model"] as const),
+  ...(["ordered", "format", "fields", "wait", "json", "quiet", "schema", "schemaTries"] as const),
+  ...(["policy", "minOnTime", "allowLanes", "denyLanes"] as const),
+]);
 
-/** Returns the exit code; throws for what `exitCodeOf` knows. */
-export async function fleetRun(input: string, options: Record<string, unknown>): Promise<number> {
+/** Returns the exit code; throws for what `exitCodeOf` knows. `isGiven`: whether the command line has an option; a configuration may be found instead. */
+export async function fleetRun(
+  input: string,
+  options: Record<string, unknown>,
+  isGiven: (name: string) => boolean,
+): Promise<number> {
   const given = options as unknown as FleetRunArguments; // commander's own shape, declared in main.ts
   try {
-    return await checkedRun(input, given, options);
+    refuseLocal(Object.keys(options).filter((name) => isGiven(name) && options[name] !== false));
+    return await checkedRun(input, given);
   } catch (error) {
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }
 }
 
-async function checkedRun(
-  input: string,
-  given: FleetRunArguments,
-  options: Record<string, unknown>,
-): Promise<number> {
-  refuseLocal(options);
+async function checkedRun(input: string, given: FleetRunArguments): Promise<number> {
   const terms = await termsOf(given);
   if (input === "-" || input.endsWith(".json"))
     throw new PerigeeError("usage", "a run over a fleet needs a file of JSON lines, which can be read twice");
@@ -128,11 +113,12 @@ function withoutPassword(word: string): string {
   return word.replace(/(postgres(?:ql)?:\/\/[^:@/]*):.*@/, "$1@");
 }
 
-/** Throws `usage`. */
-function refuseLocal(options: Record<string, unknown>): void {
-  const found = Object.entries(LOCAL_ONLY).find(([name]) => options[name] !== undefined);
-  if (found !== undefined)
-    throw new PerigeeError("usage", `${found[1]} does not work with --store: leave one of them out`);
+/** Throws `usage` for what only a run on this machine does. */
+function refuseLocal(names: readonly string[]): void {
+  const found = names.find((name) => !TAKEN.has(name));
+  if (found === undefined) return;
+  const flag = `--${found.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  throw new PerigeeError("usage", `${flag} does not work with --store: leave one of them out`);
 }
 
 async function termsOf(given: FleetRunArguments): Promise<Omit<RunOptions, "signal" | "maxCostUsd">> {

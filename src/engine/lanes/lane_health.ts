@@ -268,15 +268,25 @@ export class LaneHealth {
   started(lastingMs: number | undefined): void {
     const nowMs = this.#clock.nowMs();
     if (lastingMs !== undefined) this.#earlierSinceMs = nowMs - lastingMs;
-    const message = "the provider asked to wait, by a 429 to an earlier process";
-    this.#refused(nowMs, {
-      reason: "rate_limited",
-      code: "rate_limited",
-      sinceMs: this.#earlierSinceMs ?? nowMs,
-      message,
-      address: "",
-    });
+    this.#refused(nowMs, waitOf("an earlier process", this.#earlierSinceMs ?? nowMs));
     this.#trouble = this.#refusal?.trouble;
+  }
+
+  /** Another process was refused, and this one waits as well. */
+  toldToStop(): void {
+    const nowMs = this.#clock.nowMs();
+    const reason = this.#limits.paused.reason ?? "";
+    this.#refused(nowMs, waitOf("another process", nowMs));
+    const wait = this.#waitMs(nowMs) > 0 ? this.#refusal?.trouble : undefined;
+    this.#trouble ??= isHoldReason(reason)
+      ? {
+          reason,
+          code: codeOfHold(reason),
+          sinceMs: nowMs,
+          message: `${providerOfLane(this.#key)} refused this to another process (${reason})`,
+          address: "",
+        }
+      : wait;
   }
 
   /** The first probe of a lane that was stopped in an earlier process: until it is answered, the reason is what it was then. */
@@ -345,6 +355,12 @@ export class LaneHealth {
       if (call.owner === owner && call.permit === permit) claimed.add(call);
     return claimed.size;
   }
+}
+
+/** The provider has told another process to wait. */
+function waitOf(process: string, sinceMs: number): Trouble {
+  const message = `the provider asked to wait, by a 429 to ${process}`;
+  return { reason: "rate_limited", code: "rate_limited", sinceMs, message, address: "" };
 }
 
 function isUnproven({ isProven }: ItemCall): boolean {

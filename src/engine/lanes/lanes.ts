@@ -3,6 +3,8 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { LaneLimits } from "../../limits/limits.ts";
+import type { FactsChange } from "../../limits/shared/lane_facts.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
@@ -165,6 +167,16 @@ export class Lanes {
   /** Lets all lanes go on, after something that each of them may wait for. */
   pumpAll(): void {
     for (const lane of this.#lanes.values()) lane.pump();
+  }
+
+  /** Other processes have stopped a lane, or let it go on. */
+  told(limits: LaneLimits, change: FactsChange): void {
+    for (const lane of this.#lanes.values()) {
+      if (lane.limits !== limits) continue;
+      if (change === "held") lane.health.toldToStop();
+      if (change === "resumed") lane.health.healed();
+      this.#lookForHold(lane);
+    }
   }
 
   all(): Iterable<Lane> {

@@ -1,10 +1,11 @@
 /**
- * Draws from all quotas that an engine shares with other processes, in one call:
+ * Draws from all limits that an engine shares with other processes, and exchanges what is known of lanes, in one call:
  *
- *   idle --a request lacks units--> drawing --answered--> waiting 500 ms --> drawing
- *                                           --failed----> waiting 500 ms --> drawing (repeats the same asks)
- *   waiting --a request lacks units, 50 ms after the last draw--> drawing
+ *   idle --a request lacks units, a place or news, or news arose here--> drawing --answered--> waiting 500 ms --> drawing
+ *                                                                                --failed----> waiting 500 ms --> drawing (repeats the same asks)
+ *   waiting --the same, 50 ms after the last draw--> drawing
  *   waiting --nothing to ask or report--> idle
+ *   any --close--> places are given back, once
  *
  * The 500 ms vary by 5 % either way, so that processes that began together do not draw in the same order for ever.
  */
@@ -12,8 +13,15 @@ import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import { DRAW_MS, DrawnLoad, type DrawnQuota } from "../../limits/shared/drawn_load.ts";
-import type { LimitPool, PoolAsk } from "../../limits/shared/limit_pool.ts";
-import type { BlockGrant } from "../../limits/shared/shared_window.ts";
+import { DrawnPlaces } from "../../limits/shared/drawn_places.ts";
+import { type FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
+import type {
+  FactsPoolAsk,
+  LimitPool,
+  PlacesPoolAsk,
+  PoolAnswers,
+  PoolAsk,
+} from "../../limits/shared/limit_pool.ts";
 
 /** The least time between two draws: requests that lack units meanwhile share the next one. */
 const BETWEEN_MS = 50;
@@ -21,24 +29,28 @@ const JITTER = 0.1;
 
 export interface LimitDrawsOptions {
   readonly clock: Clock;
-  /** Undefined: no quota is shared. */
+  /** Undefined: nothing is shared. */
   readonly pool: LimitPool | undefined;
   /** Lets all lanes send. */
   readonly pumpAll: () => void;
+  /** The others have stopped a lane, or let it go on. */
+  readonly onFacts: (facts: LaneFacts, change: FactsChange) => void;
 }
 
-/** An ask of a draw, and where its answer goes. */
-interface Drawing extends PoolAsk {
-  readonly load: DrawnLoad;
-  readonly part: DrawnQuota;
+/** The asks of a draw, and where their answers go. */
+interface Drawing {
+  readonly blocks: readonly (PoolAsk & { readonly load: DrawnLoad; readonly part: DrawnQuota })[];
+  readonly places: readonly (PlacesPoolAsk & { readonly drawn: DrawnPlaces })[];
+  readonly facts: readonly (FactsPoolAsk & { readonly lane: LaneFacts })[];
 }
 
 export class LimitDraws {
   readonly #options: LimitDrawsOptions;
   readonly #holder = randomUUID();
   readonly #loads = new Map<string, DrawnLoad>();
-  #timer: Timer | undefined;
-  #timerAtMs = Number.POSITIVE_INFINITY;
+  readonly #places = new Map<string, DrawnPlaces>();
+  readonly #facts: { readonly name: string; readonly lane: LaneFacts }[] = [];
+  #armed: { readonly timer: Timer; readonly atMs: number } | undefined;
   #isDrawing = false;
   #lacks = false;
   #lastMs = Number.NEGATIVE_INFINITY;
@@ -58,10 +70,37 @@ export class LimitDraws {
     return made;
   }
 
-  /** Begins no more draws. */
+  /** The drawn places of such a name. `limit`: undefined where places are not limited. `lastsMs`: how long one request may last. */
+  placesOf(pool: string, limit: number | undefined, lastsMs: number): DrawnPlaces | undefined {
+    if (this.#options.pool === undefined || limit === undefined) return undefined;
+    const known = this.#places.get(pool);
+    if (known !== undefined) return known;
+    const made = new DrawnPlaces(this.#holder, limit, lastsMs, () => this.#lack());
+    this.#places.set(pool, made);
+    return made;
+  }
+
+  /** What all processes know of a lane; a new one for each lane of this engine. */
+  factsOf(pool: string): LaneFacts | undefined {
+    if (this.#options.pool === undefined) return undefined;
+    const lane = new LaneFacts(`${this.#holder} ${this.#facts.length}`, () => this.#lack());
+    this.#facts.push({ name: `${pool} facts`, lane });
+    return lane;
+  }
+
+  /** Begins no more draws, but one that gives back all places: no request is in flight. */
   close(): void {
     this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#armed?.timer.cancel();
+    if (!this.#isDrawing) this.#giveBack();
+  }
+
+  #giveBack(): void {
+    for (const drawn of this.#places.values()) drawn.end();
+    const places = this.#drawing(this.#options.clock.nowMs()).places.filter(({ ask }) => ask.held === 0);
+    if (places.length === 0) return;
+    const draw = this.#options.pool?.draw({ blocks: [], places, facts: [] });
+    draw?.catch(() => undefined); // they are free when the session of this process has ended
   }
 
   #lack(): void {
@@ -72,38 +111,70 @@ export class LimitDraws {
   #arm(delayMs: number): void {
     const { clock } = this.#options;
     const atMs = clock.nowMs() + Math.max(0, delayMs);
-    if (this.#isClosed || atMs >= this.#timerAtMs) return;
-    this.#timer?.cancel();
-    this.#timerAtMs = atMs;
-    this.#timer = clock.timer(delayMs, () => {
-      this.#timerAtMs = Number.POSITIVE_INFINITY;
+    if (this.#isClosed || (this.#armed !== undefined && atMs >= this.#armed.atMs)) return;
+    this.#armed?.timer.cancel();
+    const timer = clock.timer(delayMs, () => {
+      this.#armed = undefined;
       void this.#draw();
     });
+    this.#armed = { timer, atMs };
   }
 
   async #draw(): Promise<void> {
     const { clock, pool, pumpAll } = this.#options;
-    const drawings = this.#drawings(clock.nowMs());
+    const drawing = this.#drawing(clock.nowMs());
     this.#lacks = false;
-    if (drawings.length === 0 || pool === undefined) return; // idle until a request lacks units
+    const { blocks, places, facts } = drawing;
+    if (blocks.length + places.length + facts.length === 0 || pool === undefined) return; // idle until something is lacking
     this.#isDrawing = true;
     this.#lastMs = clock.nowMs();
-    const grants = await pool.draw(drawings).catch((error: unknown): readonly BlockGrant[] => {
+    const answers = await pool.draw(drawing).catch((error: unknown) => {
       debug.limits?.(`no answer to a draw: ${String(error)}`);
-      return [];
+      return undefined;
     });
     this.#isDrawing = false;
-    for (const [index, grant] of grants.entries())
-      drawings[index]?.load.answered(drawings[index].part, grant);
-    if (grants.some(({ units }) => units > 0)) pumpAll();
+    if (answers !== undefined && this.#answered(drawing, answers)) pumpAll();
+    if (this.#isClosed) this.#giveBack();
     this.#arm(
-      this.#lacks && grants.length > 0 ? BETWEEN_MS : DRAW_MS * (1 + JITTER * (clock.random() - 0.5)),
+      this.#lacks && answers !== undefined ? BETWEEN_MS : DRAW_MS * (1 + JITTER * (clock.random() - 0.5)),
     );
   }
 
-  #drawings(nowMs: number): Drawing[] {
-    return [...this.#loads].flatMap(([pool, load]) =>
-      load.asks(nowMs).map(([part, ask]): Drawing => ({ quota: `${pool} ${part}`, ask, load, part })),
+  /** Returns whether a lane may send more than before. */
+  #answered({ blocks, places, facts }: Drawing, answers: PoolAnswers): boolean {
+    const { clock, onFacts } = this.#options;
+    let isMore = false;
+    for (const [index, grant] of answers.blocks.entries()) {
+      const block = blocks[index];
+      block?.load.answered(block.part, grant);
+      isMore ||= grant.units > 0;
+    }
+    for (const [index, grant] of answers.places.entries()) {
+      places[index]?.drawn.answered(grant);
+      isMore ||= grant.places > 0;
+    }
+    for (const [index, known] of answers.facts.entries()) {
+      const said = facts[index];
+      const change = said?.lane.answered(clock.nowMs(), said.ask, known);
+      if (said === undefined || change === undefined) continue;
+      onFacts(said.lane, change);
+      isMore = true;
+    }
+    return isMore;
+  }
+
+  #drawing(nowMs: number): Drawing {
+    const blocks = [...this.#loads].flatMap(([pool, load]) =>
+      load.asks(nowMs).map(([part, ask]) => ({ quota: `${pool} ${part}`, ask, load, part })),
     );
+    const places = [...this.#places].flatMap(([pool, drawn]) => {
+      const ask = drawn.ask(nowMs);
+      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn }];
+    });
+    const facts = this.#facts.flatMap(({ name, lane }) => {
+      const ask = lane.ask(nowMs);
+      return ask === undefined ? [] : [{ name, ask, lane }];
+    });
+    return { blocks, places, facts };
   }
 }

@@ -3,12 +3,13 @@
  *
  * Limits that a user sets for a provider hold for all its models together; limits set for `<provider>:<family>`, and those learnt from
  * headers, hold for that family in addition. Where other processes share them, both are drawn from the pool under the
- * account's name.
+ * account's name, and so is what is known of a family.
  */
 import type { Clock } from "../../clock.ts";
 import { LaneLimits } from "../../limits/limits.ts";
+import type { FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
 import type { LimitPool } from "../../limits/shared/limit_pool.ts";
-import type { LaneTerms } from "../../queue/lanes.ts";
+import { ATTEMPT_MS_MAX, type LaneTerms } from "../../queue/lanes.ts";
 import { accountName, type LearntStore } from "../../store/learnt.ts";
 import type { EngineConfig } from "../config/config.ts";
 import { KeptLimits, type KeptLimitsOptions } from "../learnt/kept_limits.ts";
@@ -16,7 +17,7 @@ import { LimitDraws } from "./limit_draws.ts";
 
 export interface ProviderLimitsOptions {
   readonly clock: Clock;
-  readonly config: Pick<EngineConfig, "limits" | "maxInFlight" | "ramps" | "providers">;
+  readonly config: Pick<EngineConfig, "limits" | "maxInFlight" | "ramps" | "providers" | "attemptMsMax">;
   /** Undefined: no other process shares them. */
   readonly pool: LimitPool | undefined;
   readonly learnt: LearntStore;
@@ -27,6 +28,8 @@ interface AllLanes {
   all(): ReturnType<KeptLimitsOptions["lanes"]>;
   /** Lets all of them send. */
   pumpAll(): void;
+  /** Other processes have stopped the lane with these limits, or let it go on. */
+  told(limits: LaneLimits, change: FactsChange): void;
 }
 
 /** The limits of one engine. */
@@ -36,26 +39,41 @@ export class ProviderLimits {
   readonly #options: ProviderLimitsOptions;
   readonly #draws: LimitDraws;
   readonly #shared = new Map<string, LaneLimits>();
+  readonly #ofFacts = new Map<LaneFacts, LaneLimits>();
 
   constructor(options: ProviderLimitsOptions) {
     this.#options = options;
     const { lanes } = options;
     this.kept = new KeptLimits({ ...options, lanes: () => lanes().all() });
-    this.#draws = new LimitDraws({ ...options, pumpAll: () => lanes().pumpAll() });
+    this.#draws = new LimitDraws({
+      ...options,
+      pumpAll: () => lanes().pumpAll(),
+      onFacts: (facts, change) => {
+        const limits = this.#ofFacts.get(facts);
+        if (limits !== undefined) lanes().told(limits, change);
+      },
+    });
   }
 
   /** Makes the limits of a lane. */
   of({ provider, family }: Pick<LaneTerms, "provider" | "family">): LaneLimits {
     const { clock, config } = this.#options;
-    return new LaneLimits({
-      settings: config.limits[`${provider}:${family}`] ?? {},
+    const pool = `${this.#accountOf(provider)} ${family}`;
+    const settings = config.limits[`${provider}:${family}`] ?? {};
+    const facts = this.#draws.factsOf(pool);
+    const limits = new LaneLimits({
+      settings,
       inFlightMax: config.maxInFlight,
       nowMs: clock.nowMs(),
       random: () => clock.random(),
       shared: this.shared(provider),
       ramp: config.ramps[provider],
-      drawn: this.#draws.of(`${this.#accountOf(provider)} ${family}`),
+      drawn: this.#draws.of(pool),
+      places: this.#draws.placesOf(pool, settings.concurrency, this.#lastsMs(provider)),
+      facts,
     });
+    if (facts !== undefined) this.#ofFacts.set(facts, limits);
+    return limits;
   }
 
   /** The limits of all lanes of a provider together, made once. */
@@ -63,13 +81,16 @@ export class ProviderLimits {
     const { clock, config } = this.#options;
     const known = this.#shared.get(provider);
     if (known !== undefined) return known;
+    const pool = this.#accountOf(provider);
+    const settings = config.limits[provider] ?? {};
     const made = new LaneLimits({
-      settings: config.limits[provider] ?? {},
+      settings,
       inFlightMax: config.maxInFlight,
       inFlightStart: config.maxInFlight,
       nowMs: clock.nowMs(),
       random: () => clock.random(),
-      drawn: this.#draws.of(this.#accountOf(provider)),
+      drawn: this.#draws.of(pool),
+      places: this.#draws.placesOf(pool, settings.concurrency, this.#lastsMs(provider)),
     });
     this.#shared.set(provider, made);
     return made;
@@ -80,9 +101,15 @@ export class ProviderLimits {
     return Object.keys(this.#options.config.limits[provider] ?? {}).length > 0;
   }
 
-  /** Ends the draws. */
+  /** Ends the draws; no request is in flight. */
   close(): void {
     this.#draws.close();
+  }
+
+  /** How long one request may last. */
+  #lastsMs(provider: string): number {
+    const { providers, attemptMsMax = ATTEMPT_MS_MAX } = this.#options.config;
+    return providers.find(({ name }) => name === provider)?.timeoutMs ?? attemptMsMax;
   }
 
   /** A name that is the same for all processes that have the account's key. */

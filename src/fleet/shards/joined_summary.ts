@@ -14,6 +14,13 @@ export interface OwnFacts {
   readonly reason?: string;
 }
 
+/** Of an input without lines, which has no shards. */
+const NO_COUNTS: Summary["counts"] = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+const NO_USAGE: Summary["usage"] = {
+  ...{ input_tokens: 0, cached_tokens: 0, cache_write_tokens: 0, output_tokens: 0, reasoning_tokens: 0 },
+  ...{ attempts: 0, ambiguous_attempts: 0 },
+};
+
 /** Joins the summaries of shards. `requests_sent` counts only the requests of each shard's last owner. */
 export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary {
   const cost = parts.map((part) => part.cost);
@@ -26,12 +33,12 @@ export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary
     status: own.status,
     task_id: own.taskId,
     items: sumOf(parts.map(({ items }) => items)),
-    counts: summed(parts.map(({ counts }) => counts)) as Summary["counts"],
+    counts: { ...NO_COUNTS, ...summed(parts.map(({ counts }) => counts)) },
     ...(cached === 0 ? {} : { cached }),
     ...(cut === 0 ? {} : { cut }),
     errors: summed(parts.map(({ errors }) => errors)),
     warnings: summed(parts.map(({ warnings }) => warnings)),
-    usage: summed(parts.map(({ usage }) => usage)) as Summary["usage"],
+    usage: { ...NO_USAGE, ...summed(parts.map(({ usage }) => usage)) },
     cost: {
       billed_usd: usdSum(cost.map(({ billed_usd }) => billed_usd)),
       ambiguous_usd: usdSum(cost.map(({ ambiguous_usd }) => ambiguous_usd)),

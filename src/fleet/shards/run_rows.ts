@@ -97,8 +97,25 @@ export class RunRows {
     await this.#query("UPDATE perigee_shards SET state = 'waiting' WHERE run = $1 AND state = 'held'", id);
   }
 
-  /** Marks the run: its answers are no longer needed, and are removed. */
+  /** Marks the run: its answers are no longer needed, and are removed. One without shards is removed at once. */
   async taken(id: string): Promise<void> {
     await this.#query("UPDATE perigee_runs SET state = 'taken' WHERE id = $1", id);
+    await removeEmptyRun(this.#query, id);
   }
+}
+
+/** Removes a run that has no shard any more, and its cap. */
+export async function removeEmptyRun(query: PgQuery, id: string): Promise<void> {
+  await query(
+    `WITH gone AS (
+       DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1) RETURNING id)
+     DELETE FROM perigee_caps WHERE cap = $2 AND EXISTS (SELECT FROM gone)`,
+    id,
+    capNameOf(id),
+  );
+}
+
+/** The cap that the shards of a run share, by its name. */
+export function capNameOf(run: string): string {
+  return `run:${run}`;
 }

@@ -11,6 +11,7 @@ import type { ShardId } from "./shard_rows.ts";
 const PIECE_BYTES = 4 << 20;
 const READ_BYTES = 1 << 20;
 const LF = 0x0a;
+const INPUTS = "runs";
 const SHARD_LINES_MIN = 1_000;
 const SHARD_LINES_MAX = 10_000;
 /** More than one, so that workers end at about the same time, and one that arrives finds work. */
@@ -93,6 +94,29 @@ export async function removeShardInput(
   for (let piece = 0; piece < pieces; piece += 1) await objects.remove(pieceName(id, piece));
 }
 
+/** Older objects belong to no run that is still being made: an upload takes less, and machines' clocks differ by less. */
+const ORPHAN_AGE_MS = 24 * 60 * 60 * 1_000;
+
+/**
+ * Removes the inputs of runs that were never made, because their client ended before, or that were removed. `knownRuns` finds those that exist.
+ * Rejects with the first error of either.
+ */
+export async function sweepInputs(
+  objects: Pick<Objects, "list" | "remove">,
+  knownRuns: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
+): Promise<void> {
+  const old = new Map<string, string[]>();
+  for await (const { name, ageMs } of objects.list(`${INPUTS}/`)) {
+    const [, run = ""] = name.split("/");
+    if (ageMs < ORPHAN_AGE_MS) continue;
+    const names = old.get(run) ?? [];
+    names.push(name);
+    old.set(run, names);
+  }
+  const known = await knownRuns([...old.keys()]);
+  for (const [run, names] of old) if (!known.has(run)) for (const name of names) await objects.remove(name);
+}
+
 function pieceName({ run, index }: ShardId, piece: number): string {
-  return `runs/${run}/${index}/${piece}`;
+  return `${INPUTS}/${run}/${index}/${piece}`;
 }

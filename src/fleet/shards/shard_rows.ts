@@ -7,6 +7,7 @@
  * A claimed shard belongs to the partition, not to its owner: a worker that adopts the partition continues it.
  */
 import type { PgQuery, PgValue } from "../../store/postgres/pg_session.ts";
+import { removeEmptyRun } from "./run_rows.ts";
 
 /** Which shard. */
 export interface ShardId {
@@ -139,21 +140,16 @@ export class ShardRows {
       run,
       index,
     );
-    await this.#query(
-      `WITH gone AS (
-         DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1) RETURNING id)
-       DELETE FROM perigee_caps WHERE cap IN (SELECT $2 FROM gone)`,
-      run,
-      capNameOf(run),
-    );
+    await removeEmptyRun(this.#query, run);
+  }
+
+  /** Which of these runs exist. */
+  async known(runs: readonly string[]): Promise<ReadonlySet<string>> {
+    const { rows } = await this.#query("SELECT id FROM perigee_runs WHERE id = ANY($1::text[])", runs);
+    return new Set((rows as readonly { readonly id: string }[]).map(({ id }) => id)); // as selected
   }
 
   #run(sql: string, ...values: readonly PgValue[]): ReturnType<PgQuery> {
     return this.#query(sql, this.#part, this.#epoch, ...values);
   }
-}
-
-/** The cap that the shards of a run share, by its name. */
-export function capNameOf(run: string): string {
-  return `run:${run}`;
 }

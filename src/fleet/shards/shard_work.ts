@@ -5,7 +5,8 @@
  *     -> running -> done | held | failed       (written to its row once its answers are durable)
  *                -> left                       (the partition closes: the next owner continues it)
  *
- * Every second it looks for shards and notes the progress of those at work. Every ten seconds it removes up to 100 shards whose answers were taken.
+ * Every second it looks for shards and notes the progress of those at work. Every ten seconds it removes up to 100 shards whose answers were taken,
+ * and once a day the inputs of runs that do not exist.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { OpenedEngine } from "../../engine/engine.ts";
@@ -16,8 +17,9 @@ import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { messageOf, PerigeeError } from "../../errors.ts";
 import { nanoOf, usdOfNano } from "../../price/nano.ts";
 import type { Objects } from "../../store/objects/objects.ts";
-import { readShard, removeShardInput } from "./shard_input.ts";
-import { type ClaimedShard, capNameOf, type ShardEnd, type ShardId, type ShardRows } from "./shard_rows.ts";
+import { capNameOf } from "./run_rows.ts";
+import { readShard, removeShardInput, sweepInputs } from "./shard_input.ts";
+import type { ClaimedShard, ShardEnd, ShardId, ShardRows } from "./shard_rows.ts";
 
 /** What the work on a partition's shards needs. */
 export interface ShardWorkOptions {
@@ -32,6 +34,9 @@ export interface ShardWorkOptions {
 
 const TURN_MS = 1_000;
 const CLEAN_TURNS = 10;
+/** Once a day, the first time ten minutes after it began. */
+const SWEEP_TURNS = 86_400;
+const SWEEP_TURN = 600;
 const SEATS = 2;
 /** Errors that end the engine too, or pass: this or the next owner of the partition continues the shard. */
 const PASSING: readonly string[] = ["closed", "interrupted", "store_failed", "disk_full"];
@@ -89,6 +94,7 @@ export class ShardWork {
       await this.#note();
       await this.#take();
       if (this.#turns % CLEAN_TURNS === 0) await this.#clean();
+      if (this.#turns % SWEEP_TURNS === SWEEP_TURN) await this.#sweep();
     } catch (error) {
       if (!this.#isStopped) this.#options.onNotice(`cannot look for shards: ${messageOf(error)}`);
     }
@@ -202,6 +208,11 @@ export class ShardWork {
       await removeShardInput(objects, shard);
       await rows.forget(shard);
     }
+  }
+
+  async #sweep(): Promise<void> {
+    const { rows, objects } = this.#options;
+    await sweepInputs(objects, (runs) => rows.known(runs));
   }
 
   #outputOf({ run, index }: ShardId): string {

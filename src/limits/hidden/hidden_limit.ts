@@ -245,6 +245,11 @@ export class HiddenLimit {
     }
   }
 
+  /** Starts with what another process found `ageMs` ago, if nothing is known here and nothing is under way. */
+  adopt(nowMs: number, ageMs: number, state: HiddenState): void {
+    if (this.stage === "none" && !this.#hold.isOn && this.#inFlight === 0) this.restore(nowMs, ageMs, state);
+  }
+
   /** An earlier process sent this many requests. Call it in the order of their times, after `restore`. */
   earlier(atMs: number, requests: number): void {
     if (this.stage !== "found") this.#accepted.earlier(atMs, requests);

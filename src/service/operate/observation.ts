@@ -134,7 +134,8 @@ export class Observation {
   register(app: FastifyInstance): void {
     const [service, { clock, metricsPort }] = [this.#service, this.#options];
     if (service === undefined) throw new Error("nothing to observe was joined");
-    if (metricsPort === undefined) registerMetricsRoute(app, this.#metrics);
+    // A worker of a fleet shows the metrics of all its services itself.
+    if (metricsPort === undefined && service.fleet === undefined) registerMetricsRoute(app, this.#metrics);
     const { satellites, tasks, files } = service;
     const names = new TaskNames({ clock, tasks, files });
     const feed = new OperatorFeed({

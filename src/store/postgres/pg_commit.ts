@@ -24,7 +24,7 @@ import {
 import type { LoneRequest, StoreReply } from "../packed/requests.ts";
 import type { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
-import type { PgPartition } from "./pg_partition.ts";
+import { type PgPartition, RENEW_MS } from "./pg_partition.ts";
 import type { PgTables } from "./pg_tables.ts";
 
 /** Does requests on the tables of a partition. Call `handle` and `renew` one after another. */
@@ -111,8 +111,9 @@ export class PgGroupCommit {
 
   /** Undefined if an earlier transaction turned out to be committed: this one is rolled back. */
   async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
-    const { query, session } = this.#connection;
+    const { query, session, clock } = this.#connection;
     await session.script("BEGIN");
+    const startedMs = clock.nowMs();
     if (!(await this.#partition.renew(query))) {
       await this.#undo();
       return undefined;
@@ -120,6 +121,7 @@ export class PgGroupCommit {
     const replies: StoreReply[] = [];
     for (const request of group)
       replies.push(await (isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request)));
+    if (clock.nowMs() - startedMs >= RENEW_MS) await this.#partition.extend(query);
     await session.script("COMMIT");
     this.#partition.committed();
     this.#connection.works();

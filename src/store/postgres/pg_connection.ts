@@ -7,7 +7,9 @@
  * The waits grow until a statement succeeds, not only until a session is open: a read-only server accepts sessions and refuses each write.
  *
  * The session sets its time-outs and isolation level, whatever the defaults of the role or the database are: those are meant for people's
- * queries, and the store limits each of its statements (pg_session.ts).
+ * queries, and the store limits each of its statements (pg_session.ts). A transaction that waits for its client is rolled back after 5 s: a process
+ * that is stopped or cut off in the middle of one would keep its rows locked for as long as its connection lasts, and no other process could take its
+ * partition, whose lease ends after 6 s.
  */
 import type { Clock } from "../../clock.ts";
 import { pgFaultOf } from "./pg_failure.ts";
@@ -40,6 +42,10 @@ export class PgConnection {
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#session.query(sql, ...values);
 
+  get clock(): Clock {
+    return this.#clock;
+  }
+
   get session(): PgSession {
     return this.#session;
   }
@@ -69,12 +75,14 @@ export class PgConnection {
   }
 }
 
+/** Shorter than a lease. The session is lost then, and its owner, if it lives, opens another one and repeats the transaction. */
+const IDLE_MS = 5_000;
 /** Settings for which roles and databases may have other defaults. */
 const SESSION = `
   SET default_transaction_isolation = 'read committed';
   SET statement_timeout = 0;
   SET lock_timeout = 0;
-  SET idle_in_transaction_session_timeout = 0;
+  SET idle_in_transaction_session_timeout = ${IDLE_MS};
 `;
 
 /** Every commit of the session is durable before it is acknowledged, whatever the default of the database is. */

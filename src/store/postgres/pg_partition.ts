@@ -74,6 +74,18 @@ export class PgPartition {
     return count > 0 || !(await this.wasCommitted(query));
   }
 
+  /**
+   * Renews the lease once more, at the end of a transaction that took long: until its commit the others see the lease that was committed before, and who
+   * waits for the row then finds this one.
+   */
+  async extend(query: PgQuery): Promise<void> {
+    await query(
+      "UPDATE perigee_partitions SET lease_until = clock_timestamp() + $2 * interval '1 ms' WHERE part = $1",
+      this.#part,
+      LEASE_MS,
+    );
+  }
+
   /** Call it after the transaction that `renew` began was committed. */
   committed(): void {
     this.#commits += 1;

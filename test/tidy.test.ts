@@ -63,6 +63,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["usage", "setup", "display", "fleet"], ["tables"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
+  price: [["shared"]],
   dispatch: [["inserts"]],
   limits: [["hidden"], ["shared"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],

@@ -36,7 +36,7 @@ import type { Engine } from "./engine_calls.ts";
 import { EngineLog } from "./engine_log.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import type { Source } from "./files/input.ts";
-import { SharedCaps } from "./files/shared_caps.ts";
+import { sharedCaps } from "./files/shared_caps.ts";
 import { storedTasks } from "./files/stored_tasks.ts";
 import type { Hold } from "./items/holds.ts";
 import { Committer } from "./journal/committer.ts";
@@ -93,7 +93,8 @@ export interface EnginePlace extends MediaTrust, ThreadsPlace, LearntPlace {
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
-  const { dataDir, stateDir, transport, store, measurer, observer, openAnswers, limitPool } = options;
+  const { dataDir, stateDir, transport, store, measurer, observer, openAnswers } = options;
+  const { limitPool, capPool } = options;
   const { onNotice } = withGuarded(options, ["onNotice"]);
   const env = options.env ?? process.env;
   const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
@@ -117,7 +118,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const notice = (message: string): void => onNotice?.(message);
   const media = mediaPlaces(place, env, { ...time, notice, waitMs: resolved.waitMs });
   const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire, media };
-  const seams = withOwn({ ...given, observer, notice, openAnswers, limitPool }, resolved);
+  const seams = withOwn({ ...given, observer, notice, openAnswers, limitPool, capPool }, resolved);
   for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
   try {
@@ -175,7 +176,6 @@ class LocalEngine implements Engine {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
     });
-    const { holds } = sending;
     this.core = {
       config,
       storage,
@@ -183,10 +183,10 @@ class LocalEngine implements Engine {
       recording: { committer, observer, failures },
       sending,
       figures: { prices, ...learnt, quotes: new QuoteRecords(seams.learnt) },
-      caps: new SharedCaps(store, config.cap, () => holds.wake("cap_reached")),
+      caps: sharedCaps(seams, config.cap, sending),
       atWork: new Set(),
     };
-    holds.onWake((reason) => {
+    sending.holds.onWake((reason) => {
       for (const run of this.#runs) run.wakeHeld(reason);
       this.#log.wakeHeld(reason);
     });
@@ -362,10 +362,9 @@ class LocalEngine implements Engine {
     await this.#runsOver(); // those that such a call began
     this.#sends = "nothing";
     await this.#log.close();
-    this.core.sending.batches.close();
-    this.core.sending.failover.close();
-    this.core.sending.lanes.close();
-    this.core.recording.committer.close();
+    const { caps, sending, recording } = this.core;
+    for (const part of [caps, sending.batches, sending.failover, sending.lanes]) part.close();
+    recording.committer.close();
     await this.#seams.learnt.close();
     await this.#seams.transport.close();
     this.#seams.media.buckets?.close();

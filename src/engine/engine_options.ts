@@ -6,6 +6,7 @@ import type { Disk } from "../disk.ts";
 import type { Transport } from "../dispatch/transport.ts";
 import { PerigeeError } from "../errors.ts";
 import type { LimitPool } from "../limits/shared/limit_pool.ts";
+import type { CapPool } from "../price/shared/cap_pool.ts";
 import type { Measurer } from "../shard/measurer.ts";
 import type { OpenAnswerCache } from "../store/answers/answer_cache.ts";
 import type { Store } from "../store/store.ts";
@@ -40,6 +41,8 @@ export interface EngineOptions extends ConfigOptions {
   readonly measurer?: Measurer;
   /** Where rate limits are drawn from that other processes share; default: they are this process's own. */
   readonly limitPool?: LimitPool;
+  /** Where caps draw from that other processes share; default: they are this process's own. */
+  readonly capPool?: CapPool;
   /** Opens the cache of a run that has one. */
   readonly openAnswers?: OpenAnswerCache;
   /** Called with what the engine does. */
@@ -62,6 +65,7 @@ const IN_CODE: OptionSchema<Omit<EngineOptions, keyof ConfigOptions>> = {
   store: AN_OBJECT,
   measurer: AN_OBJECT,
   limitPool: AN_OBJECT,
+  capPool: AN_OBJECT,
   openAnswers: A_FUNCTION,
   observer: AN_OBJECT,
   onNotice: A_FUNCTION,

@@ -8,6 +8,7 @@ import type { Transport } from "../dispatch/transport.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
 import type { LimitPool } from "../limits/shared/limit_pool.ts";
+import type { CapPool } from "../price/shared/cap_pool.ts";
 import { calledWithBody, embedOrigin } from "../providers/endpoints/function_embeddings.ts";
 import { functionOrigin } from "../providers/function.ts";
 import { ownCodec } from "../providers/own_codec.ts";
@@ -40,6 +41,7 @@ export interface Seams {
   readonly media: MediaPlaces;
   readonly space?: SpacedStore | undefined;
   readonly limitPool: LimitPool | undefined;
+  readonly capPool: CapPool | undefined;
   readonly observer: EngineObserver | undefined;
   readonly notice: (message: string) => void;
 }

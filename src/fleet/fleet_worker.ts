@@ -29,6 +29,7 @@ import { Membership } from "./membership.ts";
 import { claimObjects } from "./objects_owner.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
+import { PgCapPool } from "./pg_cap_pool.ts";
 import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
@@ -104,7 +105,11 @@ async function enter(
   closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
   const access = new FleetAccess(keys);
   const pool = new PgLimitPool(place.store);
-  closers.push(() => pool.close());
+  const caps = new PgCapPool(place.store);
+  closers.push(() => {
+    pool.close();
+    caps.close();
+  });
   const measurer = new SharedMeasurer();
   closers.push(() => measurer.close());
   const secret = await database.secret();
@@ -123,7 +128,7 @@ async function enter(
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
     open: (part) => {
       const { verifier } = keys;
-      const shared = { verifier, limitPool, measurer, audit, fleet, metrics, shards };
+      const shared = { verifier, limitPool, caps, measurer, audit, fleet, metrics, shards };
       return openPartition({ ...options, clock }, { place, part, id, publicUrl, ...shared });
     },
   });
@@ -191,6 +196,7 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly id: string;
   readonly publicUrl: string | undefined;
   readonly limitPool: LimitPool;
+  readonly caps: PgCapPool;
   readonly measurer: SharedMeasurer;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
@@ -214,6 +220,7 @@ async function openPartition(
     publicUrl,
     verifier,
     limitPool,
+    caps,
     measurer,
     audit,
     fleet,
@@ -229,6 +236,7 @@ async function openPartition(
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
+        capPool: caps.of(part, rows.epoch),
         ...said({ log: options.log, onNotice }, place.name, part),
         stateDir: false, // rows of the database
         isBehindProxy: true, // the router says whose request it is

@@ -8,7 +8,8 @@
  * when the next request's upper bound no longer fits, so what is left over is less than one such bound. A reservation
  * that was too small is still counted in full (`overrunUsd` says by how much).
  *
- * A cap may be shared: each budget under it takes from the same amount.
+ * A cap may be shared: each budget under it takes from the same amount. It may be shared with other processes, too: then it reserves only what
+ * it was granted (`shared/drawn_money.ts`), and what others have spent counts as spent.
  *
  * Caps count whole nano-USD, each amount rounded up once, in safe integers: a million of them add up exactly. What is
  * reported (`billedUsd`, `ambiguousUsd`) is the plain sum of the amounts.
@@ -16,6 +17,8 @@
  */
 import assert from "node:assert/strict";
 import { PerigeeError } from "../errors.ts";
+import type { DrawnMoney } from "./shared/drawn_money.ts";
+import type { MoneyAsk, MoneyGrant } from "./shared/shared_money.ts";
 
 /** The highest cap: its nano-USD are safe integers. */
 const CAP_USD_MAX = 9_000_000;
@@ -44,8 +47,8 @@ export interface MoneyReservation {
 export type ReserveAnswer =
   | { readonly ok: true; readonly reservation: MoneyReservation }
   /**
-   * `wait`: requests in flight hold the money, some may be released; `exhausted`: it does not fit into `cap` even then, until
-   * the cap is raised or dropped.
+   * `wait`: requests in flight or other processes hold the money, some may be released; `exhausted`: it does not fit into `cap` even then,
+   * until the cap is raised or dropped.
    */
   | { readonly ok: false; readonly reason: "wait" | "exhausted"; readonly cap: Cap };
 
@@ -57,11 +60,14 @@ export class Cap {
   #spentNanos = 0;
   #heldNanos = 0;
   #wantedUsd = 0;
+  /** What it may reserve of a cap that other processes share. */
+  readonly #drawn: DrawnMoney | undefined;
 
   /** Throws `usage` for an impossible amount. */
-  constructor(capUsd: number, name?: string) {
+  constructor(capUsd: number, name?: string, drawn?: DrawnMoney) {
     this.name = name;
     this.#capNanos = capNanosOf(capUsd);
+    this.#drawn = drawn;
   }
 
   /** Has another amount from now on. Throws `usage` for an impossible one. */
@@ -71,21 +77,27 @@ export class Cap {
 
   /** Counts what was spent under it by what has no budget here. */
   count(spentUsd: number): void {
-    this.#spentNanos += nanosOf(spentUsd, Math.ceil);
+    this.move(0, nanosOf(spentUsd, Math.ceil));
   }
 
   /** Reverts a `count`. */
   forget(spentUsd: number): void {
-    this.#spentNanos -= nanosOf(spentUsd, Math.ceil);
+    this.move(0, -nanosOf(spentUsd, Math.ceil));
   }
 
+  /** The lowest of those that share it with others. */
   get capUsd(): number {
-    return this.#capNanos / NANO;
+    return this.#inForceNanos / NANO;
   }
 
-  /** Billed or in doubt. */
+  /** Billed or in doubt; what other processes spent under it, included. */
   get spentUsd(): number {
-    return this.#spentNanos / NANO;
+    return (this.#spentNanos + (this.#drawn?.othersNano ?? 0)) / NANO;
+  }
+
+  /** Whether other processes share it. */
+  get isDrawn(): boolean {
+    return this.#drawn !== undefined;
   }
 
   /** Held for requests in flight. */
@@ -103,23 +115,58 @@ export class Cap {
     this.#wantedUsd = Math.max(0, this.#wantedUsd + usd);
   }
 
-  /** What a reservation can take now; 0 when spending ran over. */
+  /** What a reservation can take now, of the amount and what was granted of it; 0 when spending ran over. */
   get availableUsd(): number {
-    return Math.max(0, this.#capNanos - this.#spentNanos - this.#heldNanos) / NANO;
+    return Math.max(0, this.#inForceNanos - this.#spentNanos - this.#heldNanos) / NANO;
   }
 
   /** Whether so much fits: now, after reservations are returned, or never. */
   fits(nanos: number): "ok" | "wait" | "exhausted" {
-    const leftNanos = this.#capNanos - this.#spentNanos;
+    const leftNanos = this.#inForceNanos - this.#spentNanos - (this.#drawn?.othersNano ?? 0);
     if (nanos === 0) return "ok"; // free requests pass even if spending is above the cap
     if (nanos > leftNanos) return "exhausted";
-    return nanos > leftNanos - this.#heldNanos ? "wait" : "ok";
+    if (nanos > leftNanos - this.#heldNanos) return "wait";
+    return this.#drawn?.has(nanos, this.#counted) === false ? "wait" : "ok";
+  }
+
+  /** Whether an item waits for money that other processes may return. */
+  get isLacking(): boolean {
+    return this.#drawn?.isLacking === true;
+  }
+
+  /** An item that may cost so much waits for money. */
+  lacks(nanos: number): void {
+    this.#drawn?.lacks(nanos);
   }
 
   /** For budgets: more is held, and more is spent; either may be negative. */
   move(heldNanos: number, spentNanos: number): void {
     this.#heldNanos += heldNanos;
     this.#spentNanos += spentNanos;
+    this.#drawn?.moved(heldNanos + spentNanos);
+  }
+
+  /** What to ask for now, of a cap that other processes share; undefined of another. */
+  ask(): MoneyAsk | undefined {
+    return this.#drawn?.ask(this.#capNanos, this.#counted);
+  }
+
+  /** Takes the answer to what was asked for. */
+  answered(grant: MoneyGrant): void {
+    this.#drawn?.answered(grant);
+  }
+
+  /** Whether it has something to ask for, return or report. */
+  get isBusy(): boolean {
+    return this.#drawn?.isBusy(this.#counted) === true;
+  }
+
+  get #inForceNanos(): number {
+    return Math.min(this.#capNanos, this.#drawn?.capNano ?? Number.POSITIVE_INFINITY);
+  }
+
+  get #counted(): { readonly spentNano: number; readonly heldNano: number } {
+    return { spentNano: this.#spentNanos, heldNano: this.#heldNanos };
   }
 }
 
@@ -208,6 +255,11 @@ export class Budget implements Taken {
     return this.#caps.every((cap) => needUsd <= cap.capUsd - cap.spentUsd + 1e-9);
   }
 
+  /** Whether an item under one of its caps waits for money that other processes may return. */
+  get isLacking(): boolean {
+    return this.#caps.some((cap) => cap.isLacking);
+  }
+
   /** Whether one of its caps is one of the other's. */
   sharesCap(other: Budget): boolean {
     return this.#caps.some((cap) => other.#caps.includes(cap));
@@ -235,7 +287,9 @@ export class Budget implements Taken {
     for (const cap of this.#caps) {
       const fits = cap.fits(nanos);
       if (fits === "exhausted") return { ok: false, reason: "exhausted", cap };
-      if (fits === "wait") waitsFor = cap;
+      if (fits === "ok") continue;
+      cap.lacks(nanos);
+      waitsFor = cap;
     }
     if (waitsFor !== undefined) return { ok: false, reason: "wait", cap: waitsFor };
     return { ok: true, reservation: this.hold(usd) };

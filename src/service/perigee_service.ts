@@ -140,6 +140,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     store,
     measurer,
     limitPool,
+    capPool,
     observer,
     onNotice,
     verifier,

@@ -5,12 +5,26 @@ import { describe, expect, it } from "vitest";
 import { SharedCaps } from "../../src/engine/files/shared_caps.ts";
 import { Budget } from "../../src/price/budget.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeClock } from "../../src/testing/index.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
 /** An answer takes 0.035 USD; up to 0.13 USD are held for it. */
 const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } };
 const ANSWER_USD = 0.035;
 const CAP = { name: "evals-november", usd: 3 };
+
+function capsOf(store: Store): SharedCaps {
+  const nothing = (): void => undefined;
+  return new SharedCaps({
+    store,
+    clock: new FakeClock(),
+    ofEngine: undefined,
+    pool: undefined,
+    onRaised: nothing,
+    onMoney: nothing,
+  });
+}
 
 interface Book {
   billedUsd: number;
@@ -182,12 +196,12 @@ describe("what a forgotten task has cost", () => {
     const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 }, usage: {} };
     const body = JSON.stringify({ version: 1, status: "completed", summary });
     await store.putTask({ id: "t", name: "t", createdWallMs: 0, body });
-    const caps = new SharedCaps(store, undefined, () => undefined);
+    const caps = capsOf(store);
     const names = Array.from({ length: 250 }, (_, index) => `cap-${index}`);
     for (const name of names) await caps.join({ name, usd: 10 }, "t");
     await caps.keep("t");
     await store.deleteTask("t");
-    const later = new SharedCaps(store, undefined, () => undefined);
+    const later = capsOf(store);
     for (const name of names)
       expect((await later.join({ name, usd: 10 }, "another"))().spentUsd, name).toBe(2);
   });
@@ -202,8 +216,8 @@ it("What a run has spent is counted by its shared cap until its own budget count
     createdWallMs: 0,
     body: JSON.stringify({ version: 1, status: "stopped", summary }),
   });
-  await new SharedCaps(store, undefined, () => undefined).join(CAP, "t");
-  const caps = new SharedCaps(store, undefined, () => undefined);
+  await capsOf(store).join(CAP, "t");
+  const caps = capsOf(store);
   const enter = await caps.join(CAP, "t");
   const cap = (await caps.join(CAP, "another"))();
   expect(cap.spentUsd).toBe(2);

@@ -12,6 +12,7 @@ import { type Engine, type EnginePlace, type OpenedEngine, openEngine } from "..
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
 import type { Buckets } from "../../src/engine/media/media_places.ts";
 import type { LimitPool } from "../../src/limits/shared/limit_pool.ts";
+import type { CapPool } from "../../src/price/shared/cap_pool.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
@@ -51,6 +52,7 @@ export interface WorldOptions {
   /** That of another world, which runs beside this one. */
   readonly clock?: FakeClock;
   readonly limitPool?: LimitPool;
+  readonly capPool?: CapPool;
   /** Whether items may name files of the disk. Default false. */
   readonly readsLocalFiles?: boolean;
   /** Where objects of `s3://` are. */
@@ -79,7 +81,7 @@ export class World {
   /** Opens the caches of runs; default: in files. */
   openAnswers: OpenAnswerCache | undefined;
   readonly #observer: EngineObserver | undefined;
-  readonly #limitPool: LimitPool | undefined;
+  readonly #pools: Pick<WorldOptions, "limitPool" | "capPool">;
   readonly #place: EnginePlace;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
@@ -90,7 +92,11 @@ export class World {
     this.#place = { readsLocalFiles: options.readsLocalFiles === true, buckets: options.buckets };
     const { commitMs, diskLatencyMs, wallMs } = options;
     this.clock = options.clock ?? new FakeClock(wallMs === undefined ? {} : { wallMs });
-    this.#limitPool = options.limitPool;
+    const { limitPool, capPool } = options;
+    this.#pools = {
+      ...(limitPool === undefined ? {} : { limitPool }),
+      ...(capPool === undefined ? {} : { capPool }),
+    };
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
@@ -131,7 +137,7 @@ export class World {
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       onNotice: (message: string) => void this.notices.push(message),
       ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
-      ...(this.#limitPool === undefined ? {} : { limitPool: this.#limitPool }),
+      ...this.#pools,
       dataDir: "/data",
       stateDir: "/state",
       env: {},

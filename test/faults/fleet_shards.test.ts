@@ -84,7 +84,7 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
   });
 
   it("is stopped by a cap before it is exceeded, and a higher one continues it", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     world.answerMs = 0;
     const before = world.requests;
@@ -99,8 +99,7 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     expect(counts.completed).toBe(world.requests - before);
     expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
     expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);
-    // Each first part is below what one item may cost, 0.0041: what is left at the end, too, halved.
-    expect(cost.billed_usd).toBeGreaterThan(0.012 - 2 * 0.0042);
+    expect(cost.billed_usd).toBeGreaterThan(0.012 - 0.0042); // less is left than one item may cost
     const other = await world.run("capped.jsonl", "capped.out.jsonl", ["--model", "local:small"]).ended;
     expect(other).toMatchObject({ code: 2, stdout: expect.stringContaining("conflict") });
     const rest = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "1"]).ended;

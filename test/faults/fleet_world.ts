@@ -97,10 +97,15 @@ export class FleetWorld {
     });
     provider.listen(0, "127.0.0.1");
     await once(provider, "listening");
+    world.configure(config);
+    return world;
+  }
+
+  /** For workers that start from now on. */
+  configure(config: object): void {
     const prices = { "local:priced": { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } };
     const terms = { prices, ...config, providers: { local: {} } };
-    writeFileSync(join(world.#dir, "config.json"), JSON.stringify(terms));
-    return world;
+    writeFileSync(join(this.#dir, "config.json"), JSON.stringify(terms));
   }
 
   /** Resolves when it answers callers. `main`: the command of another version. */

@@ -1,11 +1,11 @@
 /**
  * The rows of shards on a real PostgreSQL, with several sessions at once: each shard is claimed once, goes over with its partition, and what
- * is set aside for shards never exceeds the cap of their run.
+ * partitions draw from the cap of a run never exceeds it.
  */
-import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
+import { PgCapPool } from "../../src/fleet/pg_cap_pool.ts";
 import { RunRows } from "../../src/fleet/shards/run_rows.ts";
 import { ShardRows } from "../../src/fleet/shards/shard_rows.ts";
 import { PgPartition } from "../../src/store/postgres/pg_partition.ts";
@@ -43,10 +43,6 @@ describeCounterpart("the rows of shards", POSTGRES, () => {
     await query("UPDATE perigee_partitions SET lease_until = '-infinity' WHERE part = $1", part);
     await new PgPartition(part, owner).take(query);
     return ShardRows.open(query, part, owner);
-  };
-  const asideNano = async (id: string): Promise<number> => {
-    const { rows } = await session(2).query("SELECT aside_nano AS aside FROM perigee_runs WHERE id = $1", id);
-    return (rows as readonly { readonly aside: number }[])[0]?.aside ?? Number.NaN; // as selected
   };
   const names = async (rows: ShardRows): Promise<string[]> =>
     (await rows.claimed()).map(({ run, index }) => `${run}/${index}`);
@@ -100,55 +96,40 @@ describeCounterpart("the rows of shards", POSTGRES, () => {
     expect(await first.claim(1)).toBe(1);
   });
 
-  it("never set aside or spend more than the cap, and return what was not spent", {
-    timeout: 60_000,
-  }, async () => {
-    const [first, second] = [await taken(0, 1), await taken(1, 2)];
-    let runIndex = 0;
-    const law = fc.asyncProperty(
-      fc.integer({ min: 0, max: 10_000 }),
-      fc.array(fc.tuple(fc.integer({ min: 1, max: 1_000 }), fc.integer({ min: 0, max: 100 })), {
-        minLength: 1,
-        maxLength: 6,
-      }),
-      async (capNano, parts) => {
-        runIndex += 1;
-        const id = `run-${runIndex}`;
-        await runs.make({ ...newRun, id, capNano }, shardsOf(parts.map(([lines]) => lines)));
-        const spent = await Promise.all(
-          [first, second].map(async (rows) => {
-            let sum = 0;
-            while ((await rows.claim(1)) > 0)
-              for (const shard of await rows.claimed()) {
-                const share = await rows.share(shard);
-                expect(await rows.share(shard)).toBe(share);
-                expect(await asideNano(id)).toBeLessThanOrEqual(capNano);
-                const spentNano = Math.floor((share * (parts[shard.index]?.[1] ?? 100)) / 100);
-                await rows.end(shard, { state: "done", output: "", counts: "", spentNano });
-                sum += spentNano;
-              }
-            return sum;
-          }),
-        );
-        const total = spent.reduce((sum, one) => sum + one, 0);
-        expect(await asideNano(id)).toBe(total);
-        expect(total).toBeLessThanOrEqual(capNano);
-      },
-    );
-    await fc.assert(law, { numRuns: 15 });
-  });
-
-  it("a single shard may spend all, also what is added to the cap later", async () => {
+  it("have the cap of their run, also when it was changed meanwhile", async () => {
     await runs.make({ ...newRun, id: "a", capNano: 1_000 }, shardsOf([10]));
     const rows = await taken(0, 1);
     await rows.claim(1);
-    const shard = { run: "a", index: 0 };
-    expect(await rows.share(shard)).toBe(1_000);
-    await rows.end(shard, { state: "held", output: "x", counts: "{}", spentNano: 900 });
+    expect(await rows.claimed()).toMatchObject([{ capNano: 1_000 }]);
     await runs.setCap("a", 3_000);
-    await runs.release("a");
-    await rows.claim(1);
-    expect(await rows.share(shard)).toBe(3_000);
+    expect(await rows.claimed()).toMatchObject([{ capNano: 3_000 }]);
+    await runs.setCap("a", undefined);
+    expect(await rows.claimed()).toMatchObject([{ capNano: null }]);
+  });
+
+  it("of all partitions draw from one cap, which is never granted beyond, by eight at once, and not to a former owner", async () => {
+    const url = await postgres.freshUrl();
+    (await FleetDatabase.open(url, systemClock)).close();
+    const capNano = 1_000;
+    const pools = Array.from({ length: 8 }, () => new PgCapPool(url));
+    const draw = (index: number, epoch: number, sequence: number, spentNano: number) =>
+      pools[index]!.of(index, epoch).draw("run:a", {
+        ...{ holder: String(index), epoch, sequence, capNano, spentNano, heldNano: 0, returnedNano: 0 },
+        ...{ wantedNano: 40, leastNano: 7 },
+      });
+    const totals = await Promise.all(
+      pools.map(async (_, index) => {
+        let total = 0;
+        for (let sequence = 1; sequence <= 20; sequence += 1)
+          total = (await draw(index, 2, sequence, total)).totalNano;
+        return total;
+      }),
+    );
+    const sum = totals.reduce((all, one) => all + one, 0);
+    expect(sum).toBeLessThanOrEqual(capNano);
+    expect(sum).toBeGreaterThan(capNano - 7);
+    await expect(draw(0, 1, 1, 0)).rejects.toThrow("another owner");
+    for (const pool of pools) pool.close();
   });
 
   it("are removed when their answers were taken, and the run with the last one", async () => {

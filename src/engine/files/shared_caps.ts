@@ -8,15 +8,24 @@
  * counts what was under way. The cost of a forgotten task is copied into its record, and added to the one record of all forgotten tasks when
  * its rows are deleted.
  *
+ * Where several engines share caps (`capPool`), each is counted here as far as it is this engine's, and draws its money (`limits/cap_draws.ts`).
+ *
  * The amount is that of the last call. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
  */
+
+import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { KeyedMutex } from "../../keyed_mutex.ts";
 import { type Budget, Cap } from "../../price/budget.ts";
+import type { CapPool } from "../../price/shared/cap_pool.ts";
+import { DrawnMoney } from "../../price/shared/drawn_money.ts";
 import type { RecordChange, StoredRecord } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { CHECKED_LATER, checkCallOptions, type OptionSchema } from "../call_options.ts";
 import { readStep } from "../journal/journal.ts";
+import type { Sending } from "../lanes/sending.ts";
+import { CapDraws } from "../limits/cap_draws.ts";
+import type { Seams } from "../seams.ts";
 import type { CapTerms } from "./cap_terms.ts";
 import { decodeBody } from "./task_body.ts";
 
@@ -38,6 +47,24 @@ interface SharedCap {
   readonly wanted: Map<string, number>;
   /** Tasks that are known to have joined, durably. */
   readonly joined: Set<string>;
+  /** Tasks that are at work. */
+  readonly atWork: Set<string>;
+  /** Undefined without a pool. */
+  readonly draws: CapDraws | undefined;
+}
+
+/** What the caps of an engine need of it. */
+export interface SharedCapsOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** A cap that all runs of the engine join. */
+  readonly ofEngine: CapTerms | undefined;
+  /** Where other engines draw from the same caps; undefined: they are this engine's own. */
+  readonly pool: CapPool | undefined;
+  /** Called when runs that a cap held may continue. */
+  readonly onRaised: () => void;
+  /** Called when money may have arrived for which items wait. */
+  readonly onMoney: () => void;
 }
 
 /** Throws `usage` for a cap that cannot be; `where` names the call. */
@@ -53,27 +80,43 @@ export function checkCap(cap: CapTerms | undefined, where: string): void {
   void new Cap(cap.usd, cap.name); // throws for an impossible amount
 }
 
+/** The caps of an engine; `ofEngine`: one that all its runs join. */
+export function sharedCaps(
+  { store, clock, capPool: pool }: Pick<Seams, "store" | "clock" | "capPool">,
+  ofEngine: CapTerms | undefined,
+  { holds, lanes }: Pick<Sending, "holds" | "lanes">,
+): SharedCaps {
+  return new SharedCaps({
+    ...{ store, clock, ofEngine, pool },
+    onRaised: () => holds.wake("cap_reached"),
+    onMoney: () => lanes.pumpAll(),
+  });
+}
+
 /** One for an engine. */
 export class SharedCaps {
+  readonly #options: SharedCapsOptions;
   readonly #store: Store;
-  readonly #ofEngine: CapTerms | undefined;
   readonly #caps = new Map<string, Promise<SharedCap>>();
-  readonly #onRaised: () => void;
   /** Folds, one at a time. */
   readonly #folding = new KeyedMutex();
+  readonly #draws = new Set<CapDraws>();
 
-  /** `ofEngine`: a cap that all runs of the engine join. `onRaised`: called when runs that a cap held may continue. */
-  constructor(store: Store, ofEngine: CapTerms | undefined, onRaised: () => void) {
-    this.#store = store;
-    this.#ofEngine = ofEngine;
-    this.#onRaised = onRaised;
+  constructor(options: SharedCapsOptions) {
+    this.#options = options;
+    this.#store = options.store;
+  }
+
+  /** Ends the draws. */
+  close(): void {
+    for (const draws of this.#draws) draws.close();
   }
 
   /** The caps of a run that names this one: its own and the engine's. */
   termsOf(cap: CapTerms | undefined): readonly CapTerms[] {
     const terms = cap === undefined ? [] : [cap];
-    const isOne = this.#ofEngine === undefined || this.#ofEngine.name === cap?.name;
-    return isOne ? terms : [...terms, this.#ofEngine as CapTerms];
+    const { ofEngine } = this.#options;
+    return ofEngine === undefined || ofEngine.name === cap?.name ? terms : [...terms, ofEngine];
   }
 
   /**
@@ -81,13 +124,12 @@ export class SharedCaps {
    * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
    */
   async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
-    const { cap, left, wanted, joined } = await this.#shared(name);
+    const { cap, left, wanted, joined, atWork } = await this.#shared(name);
     if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
     joined.add(taskId);
-    const isRaised = usd > cap.capUsd;
-    cap.limit(usd);
-    if (isRaised) this.#onRaised();
+    await this.limit({ name, usd });
     return () => {
+      atWork.add(taskId);
       cap.forget(left.get(taskId) ?? 0);
       left.delete(taskId);
       cap.want(-(wanted.get(taskId) ?? 0));
@@ -96,9 +138,19 @@ export class SharedCaps {
     };
   }
 
+  /** The cap has this amount from now on. */
+  async limit({ name, usd }: CapTerms): Promise<void> {
+    const { cap, draws } = await this.#shared(name);
+    const beforeUsd = cap.capUsd;
+    cap.limit(usd);
+    if (cap.capUsd > beforeUsd) this.#options.onRaised();
+    draws?.soon();
+  }
+
   /** The run is over in this process; its budget is closed. */
   async leave(name: string, taskId: string, budget: Budget): Promise<void> {
-    const { left, wanted } = await this.#shared(name);
+    const { left, wanted, atWork } = await this.#shared(name);
+    atWork.delete(taskId);
     left.set(taskId, budget.committedUsd);
     wanted.set(taskId, budget.wantedUsd);
   }
@@ -165,9 +217,21 @@ export class SharedCaps {
       left.set(taskId, usd ?? (await this.#usdOf(taskId)));
       if (usd === undefined) joined.add(taskId);
     }
-    const cap = new Cap(0, name);
+    const atWork = new Set<string>();
+    const { cap, draws } = this.#cap(name, () => atWork.size > 0);
     for (const usd of left.values()) cap.count(usd);
-    return { cap, left, wanted: new Map(), joined };
+    return { cap, left, wanted: new Map(), joined, atWork, draws };
+  }
+
+  #cap(name: string, isNeeded: () => boolean): Pick<SharedCap, "cap" | "draws"> {
+    const { clock, pool, onMoney: onAnswer, onRaised } = this.#options;
+    if (pool === undefined) return { cap: new Cap(0, name), draws: undefined };
+    const drawn = new DrawnMoney(pool, () => draws.soon());
+    const cap = new Cap(0, name, drawn);
+    const stored = (): Promise<unknown> => this.#store.record(PROJECT, MEMBERS, "");
+    const draws = new CapDraws({ clock, pool, name, cap, isNeeded, stored, onAnswer, onRaised });
+    this.#draws.add(draws);
+    return { cap, draws };
   }
 
   /** All of them, a page at a time. */

@@ -158,7 +158,8 @@ function laneHold(
 
 /**
  * The cap to raise, and to what amount; empty if it was raised since the items were held. What is enough is only known if
- * the money of all that is left is: not of lines that are unread, wait in a lane, or have no provider or price.
+ * the money of all that is left is: not of lines that are unread, wait in a lane, or have no provider or price, nor of what other processes
+ * have under the cap.
  */
 function needOf(
   { settings: { budget }, openItems }: ItemOwner,
@@ -168,7 +169,8 @@ function needOf(
   if (cap === undefined) return {};
   const takenUsd = cap.spentUsd + cap.heldUsd;
   const needed_usd = roundedUpUsd(takenUsd + mostUsd);
-  const enough = budget.wantedItems < openItems ? {} : { enough_usd: roundedUpUsd(takenUsd + cap.wantedUsd) };
+  const isUnknown = cap.isDrawn || budget.wantedItems < openItems;
+  const enough = isUnknown ? {} : { enough_usd: roundedUpUsd(takenUsd + cap.wantedUsd) };
   return { needed_usd, ...enough, ...(cap.name === undefined ? {} : { cap: cap.name }) };
 }
 

@@ -2,7 +2,7 @@
  * Liveness: whether the rest of a run will ever continue. While a run is open a coarse timer checks it.
  *
  *   moving     something is in flight, a lane's timer or a retry's delay is armed, a commit or a shard is under way, a disk
- *              is waited for, or nothing waits (its reader waits for more input)
+ *              or money that other processes hold is waited for, or nothing waits (its reader waits for more input)
  *   quiet      items wait and nothing of that is so -> checked again
  *   standing   quiet twice in a row, and nothing has changed in between: nothing will ever wake it
  *
@@ -54,6 +54,7 @@ export class Liveness {
   #standstill(): readonly string[] | undefined {
     const { storage, recording, sending } = this.#core;
     if (recording.committer.isBusy || storage.room.lackingSinceMs !== undefined) return undefined;
+    if (this.#state.settings.budget.isLacking) return undefined; // it is drawn again and again
     return sending.lanes.standstill(this.#state);
   }
 

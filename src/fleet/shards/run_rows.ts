@@ -104,10 +104,18 @@ export class RunRows {
   }
 }
 
-/** Removes a run that has no shard any more. */
+/** Removes a run that has no shard any more, and its cap. */
 export async function removeEmptyRun(query: PgQuery, id: string): Promise<void> {
   await query(
-    "DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1)",
+    `WITH gone AS (
+       DELETE FROM perigee_runs WHERE id = $1 AND NOT EXISTS (SELECT FROM perigee_shards WHERE run = $1) RETURNING id)
+     DELETE FROM perigee_caps WHERE cap = $2 AND EXISTS (SELECT FROM gone)`,
     id,
+    capNameOf(id),
   );
+}
+
+/** The cap that the shards of a run share, by its name. */
+export function capNameOf(run: string): string {
+  return `run:${run}`;
 }

@@ -27,7 +27,8 @@ export interface ClaimedShard extends ShardId {
   readonly options: string;
   /** When the run was made: its sla counts from then. */
   readonly acceptedWallMs: number;
-  readonly isCapped: boolean;
+  /** The most that the run may cost in all its shards, in nano-USD; null without a cap. */
+  readonly capNano: number | null;
 }
 
 /** How a shard ended. */
@@ -49,6 +50,11 @@ export class ShardRows {
   readonly #query: PgQuery;
   readonly #part: number;
   readonly #epoch: number;
+
+  /** Of the owner; -1 when it has lost the partition already. */
+  get epoch(): number {
+    return this.#epoch;
+  }
 
   /** `query` repeats a statement whose answer was lost. `epoch`: that of the owner. */
   constructor(query: PgQuery, part: number, epoch: number) {
@@ -87,42 +93,12 @@ export class ShardRows {
     const { rows } = await this.#run(
       `WITH ${FENCE}
        SELECT s.run, s.index, s.first_line AS "firstLine", s.lines, s.pieces, r.options,
-         (extract(epoch FROM r.created) * 1000)::bigint AS "acceptedWallMs", r.cap_nano IS NOT NULL AS "isCapped"
+         (extract(epoch FROM r.created) * 1000)::bigint AS "acceptedWallMs", r.cap_nano AS "capNano"
        FROM perigee_shards s JOIN perigee_runs r ON r.id = s.run
        WHERE s.part = $1 AND s.state = 'claimed' AND EXISTS (SELECT FROM fence)
        ORDER BY s.latest_start_ms, s.run, s.index`,
     );
     return rows as readonly ClaimedShard[]; // as selected
-  }
-
-  /**
-   * What a shard may spend in all, in nano-USD: what it has spent, and its part, by lines, of what the run has left. Set aside once, until the shard
-   * ends. 0 when the partition was lost before that.
-   */
-  async share({ run, index }: ShardId): Promise<number> {
-    await this.#run(
-      `WITH ${FENCE}, drawn AS (
-         UPDATE perigee_runs r SET
-           last_share_nano = ${PART_OF_REST},
-           aside_nano = aside_nano + ${PART_OF_REST},
-           unshared_lines = unshared_lines - s.lines
-         FROM perigee_shards s
-         WHERE r.id = $3 AND s.run = $3 AND s.index = $4 AND s.part = $1 AND s.state = 'claimed'
-           AND s.share_nano IS NULL AND EXISTS (SELECT FROM fence)
-         RETURNING r.last_share_nano)
-       UPDATE perigee_shards SET share_nano = spent_nano + drawn.last_share_nano
-       FROM drawn WHERE run = $3 AND index = $4`,
-      run,
-      index,
-    );
-    const { rows } = await this.#query(
-      "SELECT share_nano AS share FROM perigee_shards WHERE run = $1 AND index = $2 AND part = $3",
-      run,
-      index,
-      this.#part,
-    );
-    const [row] = rows as { readonly share: number | null }[]; // as selected
-    return row?.share ?? 0;
   }
 
   /** Notes the progress of a shard at work, as JSON, for its client. */
@@ -136,18 +112,11 @@ export class ShardRows {
     );
   }
 
-  /** Ends it once; what it did not spend of its share returns to the run. */
+  /** Ends it once. */
   async end({ run, index }: ShardId, { state, output, counts, spentNano }: ShardEnd): Promise<void> {
     await this.#run(
-      `WITH ${FENCE}, ended AS (
-         SELECT run, index, lines, coalesce(share_nano, spent_nano) AS share FROM perigee_shards
-         WHERE run = $3 AND index = $4 AND part = $1 AND state = 'claimed' AND EXISTS (SELECT FROM fence) FOR UPDATE),
-       returned AS (
-         UPDATE perigee_runs r SET aside_nano = aside_nano - ended.share + $8::bigint,
-           unshared_lines = unshared_lines + CASE WHEN $5 = 'held' THEN ended.lines ELSE 0 END
-         FROM ended WHERE r.id = ended.run)
-       UPDATE perigee_shards s SET state = $5, output = $6, counts = $7, spent_nano = $8::bigint, share_nano = NULL
-       FROM ended WHERE s.run = ended.run AND s.index = ended.index`,
+      `WITH ${FENCE} UPDATE perigee_shards SET state = $5, output = $6, counts = $7, spent_nano = $8::bigint
+       WHERE run = $3 AND index = $4 AND part = $1 AND state = 'claimed' AND EXISTS (SELECT FROM fence)`,
       ...[run, index, state, output, counts, spentNano],
     );
   }
@@ -184,10 +153,3 @@ export class ShardRows {
     return this.#query(sql, this.#part, this.#epoch, ...values);
   }
 }
-
-/**
- * Never more than what is left, so that all shares together stay within the cap. A shard that was claimed before, such as one held for money, gets at
- * least half of the rest: equal parts of a small rest would each be too small for one item.
- */
-const PART_OF_REST = `floor(greatest(0, cap_nano - aside_nano)
-  * greatest(s.lines::numeric / greatest(unshared_lines, s.lines), CASE WHEN s.attempts > 1 THEN 0.5 ELSE 0 END))::bigint`;

@@ -10,12 +10,14 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { OpenedEngine } from "../../engine/engine.ts";
+import type { CapTerms } from "../../engine/files/cap_terms.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { messageOf, PerigeeError } from "../../errors.ts";
 import { nanoOf, usdOfNano } from "../../price/nano.ts";
 import type { Objects } from "../../store/objects/objects.ts";
+import { capNameOf } from "./run_rows.ts";
 import { readShard, removeShardInput, sweepInputs } from "./shard_input.ts";
 import type { ClaimedShard, ShardEnd, ShardId, ShardRows } from "./shard_rows.ts";
 
@@ -57,7 +59,8 @@ export class ShardSeats {
 }
 
 interface ShardAtWork {
-  readonly shard: ClaimedShard;
+  /** As last read: the cap of its run may change. */
+  shard: ClaimedShard;
   run?: Run;
   /** The progress that was noted last, as JSON. */
   counts: string;
@@ -115,7 +118,16 @@ export class ShardWork {
     });
     const fresh = found.filter((shard) => !this.#atWork.has(nameOf(shard)));
     seats.give(count - fresh.length);
+    for (const shard of found) await this.#limit(shard);
     for (const shard of fresh) void this.#work(shard);
+  }
+
+  /** The cap of the run of a shard at work may have changed. */
+  async #limit(shard: ClaimedShard): Promise<void> {
+    const atWork = this.#atWork.get(nameOf(shard));
+    if (atWork === undefined || atWork.shard.capNano === shard.capNano) return;
+    atWork.shard = shard;
+    if (shard.capNano !== null) await this.#options.opened.core.caps.limit(capTerms(shard, shard.capNano));
   }
 
   /** Never rejects. */
@@ -142,7 +154,7 @@ export class ShardWork {
     const { shard } = atWork;
     const output = this.#outputOf(shard);
     try {
-      const run = await this.#run(shard, output);
+      const run = this.#run(shard, output);
       if (run === undefined) return undefined;
       atWork.run = run;
       const summary = await run.finished;
@@ -160,16 +172,16 @@ export class ShardWork {
     }
   }
 
-  /** Undefined when the partition closes meanwhile. */
-  async #run(shard: ClaimedShard, out: string): Promise<Run | undefined> {
-    const { rows, objects, opened } = this.#options;
-    const share = shard.isCapped ? await rows.share(shard) : undefined;
+  /** Undefined when the partition closes. */
+  #run(shard: ClaimedShard, out: string): Run | undefined {
+    const { objects, opened } = this.#options;
     if (this.#isStopped) return undefined;
+    const { capNano } = shard;
     const given = JSON.parse(shard.options) as EngineRunOptions; // as its client checked it
     return opened.engine.run(readShard(objects, shard), {
       ...given,
       ...{ id: nameOf(shard), out },
-      ...(share === undefined ? {} : { maxCostUsd: usdOfNano(share) }),
+      ...(capNano === null ? {} : { cap: capTerms(shard, capNano) }),
       accepted: { wallMs: shard.acceptedWallMs, bootId: undefined, sinceBootMs: 0 },
     });
   }
@@ -210,4 +222,9 @@ export class ShardWork {
 
 function nameOf({ run, index }: ShardId): string {
   return `shard:${run}:${index}`;
+}
+
+/** All shards of a run share one cap, in whichever partition they are. */
+function capTerms({ run }: ShardId, capNano: number): CapTerms {
+  return { name: capNameOf(run), usd: usdOfNano(capNano) };
 }

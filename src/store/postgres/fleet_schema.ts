@@ -69,3 +69,11 @@ export const LEARNT_TABLE = `
     PRIMARY KEY (kind, key)
   );
 `;
+
+/** Caps that the partitions share: the state of each, as JSON (`price/shared/shared_money.ts`). */
+export const CAPS_TABLE = `
+  CREATE TABLE perigee_caps (
+    cap text PRIMARY KEY,
+    state text NOT NULL DEFAULT ''
+  );
+`;

@@ -5,7 +5,7 @@
  * A *partition* is everything of one engine: its rows have its number in the column `part`.
  */
 import { checkVersion } from "../folder/known_version.ts";
-import { FLEET_TABLES, LEARNT_TABLE } from "./fleet_schema.ts";
+import { CAPS_TABLE, FLEET_TABLES, LEARNT_TABLE } from "./fleet_schema.ts";
 import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgQuery, PgSession } from "./pg_session.ts";
 import { SHARDS_SCHEMA } from "./shards_schema.ts";
@@ -109,6 +109,7 @@ const MIGRATIONS: readonly string[] = [
   FILES_SCHEMA,
   SHARDS_SCHEMA,
   LEARNT_TABLE,
+  CAPS_TABLE,
 ];
 
 /** Versions of the schema; 0 for a database without the tables. */

@@ -5,8 +5,8 @@
  *                             -> held -> waiting     (no item can continue; its client releases it, and the same partition claims it again)
  *   run:    open -> taken                            (its client has all answers: they are removed, then the run)
  *
- * Amounts are nano-USD. `aside_nano` of a run is what its shards have spent and what is set aside for those at work; a shard has a `share_nano`
- * only while it is at work. `unshared_lines` counts the lines of shards that have no share yet and may still get one.
+ * Amounts are nano-USD. The shards of a run with a `cap_nano` draw from it (`perigee_caps`, under `run:<id>`). `aside_nano`, `share_nano`,
+ * `last_share_nano` and `unshared_lines` were in use before caps were drawn.
  */
 export const SHARDS_SCHEMA = `
   CREATE TABLE perigee_runs (

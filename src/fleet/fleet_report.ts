@@ -9,6 +9,7 @@ import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_wi
 import { pgSchemaVersions } from "../store/postgres/pg_schema.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { refuseOlder, withSession } from "./fleet_schema_check.ts";
+import { WINDOW_ENDING } from "./pg_limit_pool.ts";
 import type { WorkerEntry } from "./worker_rows.ts";
 
 /** A partition and the time until its lease ends, if it is not renewed. */
@@ -121,11 +122,12 @@ async function readLimits(query: PgQuery): Promise<readonly ReportedLimit[]> {
   if (!exists) return [];
   const { rows } = await query(
     `SELECT quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"
-     FROM perigee_limits WHERE state <> '' AND quota NOT LIKE '% facts' ORDER BY quota`,
+     FROM perigee_limits WHERE state <> '' AND (quota LIKE '% places' OR quota LIKE '%' || $1) ORDER BY quota`,
+    WINDOW_ENDING,
   );
   return (rows as readonly { quota: string; state: string; nowMs: number }[]).map(
     ({ quota, state, nowMs }) => ({
-      quota,
+      quota: quota.endsWith(WINDOW_ENDING) ? quota.slice(0, -WINDOW_ENDING.length) : quota,
       ...limitOf(JSON.parse(state) as SharedWindowState | SharedPlacesState).inForce(nowMs), // as written by the workers
     }),
   );

@@ -114,14 +114,15 @@ export class PgLimitPool implements LimitPool {
     const said = draw.facts.filter(({ ask }) => !isSilent(ask));
     await query("BEGIN");
     const names = [
-      ...draw.blocks.map(({ quota }) => quota),
+      ...draw.blocks.map(({ quota }) => windowName(quota)),
       ...[...draw.places, ...said].map(({ name }) => name),
     ];
     const rows = await this.#lock(query, names);
     const blocks = draw.blocks.map(({ quota, ask }) => {
-      const window = new SharedWindow(rows.state(quota) as SharedWindowState | undefined); // as written here
-      const grant = window.draw(rows.nowMs(quota), ask);
-      rows.change(quota, window.toState());
+      const name = windowName(quota);
+      const window = new SharedWindow(rows.state(name) as SharedWindowState | undefined); // as written here
+      const grant = window.draw(rows.nowMs(name), ask);
+      rows.change(name, window.toState());
       return grant;
     });
     const places = await drawPlaces(query, rows, draw.places, session);
@@ -150,6 +151,13 @@ export class PgLimitPool implements LimitPool {
     );
     return new DrawnRows(rows);
   }
+}
+
+/** The ending of the rows of quotas. Those without it have the state of an earlier version, whose workers may be at work beside these. */
+export const WINDOW_ENDING = " window";
+
+function windowName(quota: string): string {
+  return `${quota}${WINDOW_ENDING}`;
 }
 
 async function connected(open: () => Promise<PgSession>): Promise<Connected> {

@@ -16,6 +16,7 @@ import { connectPg } from "../src/store/postgres/pg_session.ts";
 import { freePort } from "./free_port.ts";
 
 const VERSIONS = "/usr/lib/postgresql";
+const TICKS_A_SECOND = 100;
 
 /** Where its programs are, of the newest version; undefined without any. */
 function programs(): string | undefined {
@@ -136,6 +137,19 @@ export class PostgresServer {
     await gone;
   }
 
+  /** Seconds of processor time that its processes have taken, also those that have ended. */
+  cpuSeconds(): number {
+    const ofServer = this.#process?.pid;
+    let ticks = 0;
+    for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+      const fields = fieldsOf(pid);
+      // user and system time; of the server itself also that of its children that have ended
+      if (Number(pid) === ofServer) for (const at of [11, 12, 13, 14]) ticks += Number(fields[at]);
+      else if (Number(fields[1]) === ofServer) ticks += Number(fields[11]) + Number(fields[12]);
+    }
+    return ticks / TICKS_A_SECOND;
+  }
+
   get port(): number {
     return this.#port;
   }
@@ -165,5 +179,15 @@ export class PostgresServer {
 
   #address(): string {
     return `postgres://perigee@127.0.0.1:${this.#port}/postgres`;
+  }
+}
+
+/** The fields of a process's state from the third on; empty when it has ended. */
+function fieldsOf(pid: string): readonly string[] {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return [];
   }
 }

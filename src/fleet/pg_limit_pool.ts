@@ -74,22 +74,22 @@ class DrawnRows {
 }
 
 export class PgLimitPool implements LimitPool {
-  readonly #url: string;
+  readonly #open: () => Promise<PgSession>;
   readonly #turns = new KeyedMutex();
   /** Limits that have a row. */
   readonly #known = new Set<string>();
   #connected: Connected | undefined;
   #isClosed = false;
 
-  /** Connects with the first draw. */
-  constructor(url: string) {
-    this.#url = url;
+  /** Connects with the first draw. `open` is for simulations. */
+  constructor(url: string, open: () => Promise<PgSession> = () => openDurableSession(url)) {
+    this.#open = open;
   }
 
   draw(draw: PoolDraw): Promise<PoolAnswers> {
     return this.#turns.take(TURN, async () => {
       try {
-        this.#connected ??= await connected(this.#url);
+        this.#connected ??= await connected(this.#open);
         if (this.#isClosed) throw new Error("the pool is closed");
         return await this.#drawn(this.#connected, draw);
       } catch (error) {
@@ -152,8 +152,8 @@ export class PgLimitPool implements LimitPool {
   }
 }
 
-async function connected(url: string): Promise<Connected> {
-  const session = await openDurableSession(url);
+async function connected(open: () => Promise<PgSession>): Promise<Connected> {
+  const session = await open();
   try {
     return { session, name: await sessionName(session.query) };
   } catch (error) {

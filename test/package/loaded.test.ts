@@ -23,7 +23,7 @@ process.on("exit", () => { for (const path of Object.keys(cache)) process._rawDe
 
 /** Servers, mail, documents, tables, YAML, metrics: each is for one kind of use. */
 const HEAVY =
-  /^(@?fastify\b.*|nodemailer|unpdf|mammoth|turndown|csv-parse|hyparquet.*|prom-client|yaml|bottleneck|standardwebhooks|uplot|@opentelemetry\/api|@aws-sdk\/.*|opendal)$/;
+  /^(@?fastify\b.*|nodemailer|unpdf|mammoth|turndown|csv-parse|hyparquet.*|prom-client|yaml|bottleneck|standardwebhooks|uplot|@opentelemetry\/api|@aws-sdk\/.*|opendal|pg(-.*)?)$/;
 
 let folder: string;
 beforeAll(() => {
@@ -69,6 +69,7 @@ describe("what a command loads", () => {
     expect(loaded.packages).toContain("commander");
     expect(loaded.packages.filter((name) => HEAVY.test(name))).toEqual([]);
     expect(loaded.files.filter((file) => isOfSatellites(file) || file.startsWith("service/"))).toEqual([]);
+    expect(loaded.files.filter(isOfFleet)).toEqual([]);
   });
 
   it("names every package that is heavy", () => {
@@ -97,4 +98,9 @@ function loadedBy(...words: readonly string[]): {
 
 function isOfSatellites(file: string): boolean {
   return file.startsWith("satellites") || file.startsWith("clusters/");
+}
+
+/** Several processes on PostgreSQL. */
+function isOfFleet(file: string): boolean {
+  return /^(fleet|store\/(postgres|objects))\/|^files\/postgres/.test(file);
 }

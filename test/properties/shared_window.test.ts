@@ -168,7 +168,7 @@ describe("SharedWindow and DrawnUnits", () => {
     expect(drawn.has(0, 3)).toBe(false);
     const ask = drawn.ask(100, 600)!;
     expect(drawn.ask(900, 600)).toBe(ask);
-    const grant = { units: 3, lifeMs: 2_000, slot: 0, charged: 3, limit: 600, isExpired: false };
+    const grant = { units: 3, lifeMs: 2_000, drawMs: 500, slot: 0, charged: 3, limit: 600, isExpired: false };
     drawn.answered(grant);
     expect(drawn.has(1_899, 3)).toBe(true);
     expect(drawn.has(1_900, 3)).toBe(false);
@@ -240,5 +240,50 @@ describe("SharedWindow and DrawnUnits", () => {
       if (granted.length > 0) break;
     }
     expect(granted).toEqual([[61_000, "large"]]);
+  });
+
+  it("have each of 60 processes draw every 0.9 s, and use at least 96 percent together", () => {
+    const [limit, count] = [180_000, 60];
+    const senders = Array.from(
+      { length: count },
+      (_, index) => new Sender(`p${index}`, { ...ORDINARY, units: 50, drawEveryMs: 870 + index }),
+    );
+    const spends = run(senders, limit, 130_000);
+    expect(fullest(spends)).toBeLessThanOrEqual(limit);
+    const used = spends.reduce((sum, { atMs, units }) => sum + (atMs >= 70_000 ? units : 0), 0);
+    expect(used).toBeGreaterThanOrEqual(limit * 0.96);
+    const shared = new Shared();
+    const ask = { sequence: 1, spent: 0, unspent: 0, returned: [], wanted: 5, least: 1, limit };
+    const grants = Array.from({ length: count }, (_, index) =>
+      shared.draw(index, { ...ask, holder: `p${index}` }),
+    );
+    expect(grants[0]).toMatchObject({ drawMs: 500, lifeMs: 2_000 });
+    expect(grants.at(-1)).toMatchObject({ drawMs: 900, lifeMs: 3_600 });
+  });
+
+  it("let a block live as long as its holder needs until its next draw, when another quota makes it draw less often", () => {
+    const ask = {
+      holder: "a",
+      sequence: 1,
+      spent: 0,
+      unspent: 0,
+      returned: [],
+      wanted: 5,
+      least: 1,
+      limit: 600,
+    };
+    expect(new Shared().draw(0, { ...ask, drawMs: 1_500 })).toMatchObject({ drawMs: 500, lifeMs: 6_000 });
+  });
+
+  it("say that a draw before its time brings nothing where all want more than there is", () => {
+    const shared = new Shared();
+    const drawn = new DrawnUnits("a");
+    expect(drawn.has(0, 10)).toBe(false);
+    drawn.answered(shared.draw(0, drawn.ask(0, 600)!));
+    expect([drawn.isShort, drawn.has(1, 10)]).toEqual([false, true]);
+    drawn.spend(10);
+    expect(drawn.has(100, 10)).toBe(false);
+    drawn.answered(shared.draw(100, drawn.ask(100, 600)!));
+    expect([drawn.isShort, drawn.has(101, 10)]).toEqual([true, false]);
   });
 });

@@ -3,11 +3,12 @@
  *
  *   idle --a request lacks units, a place or news, or news arose here--> drawing --answered--> waiting 500 ms --> drawing
  *                                                                                --failed----> waiting 500 ms --> drawing (repeats the same asks)
- *   waiting --the same, 50 ms after the last draw--> drawing
+ *   waiting --the same, 50 ms after the last draw--> drawing     (units: unless the last draw brought less than was asked for)
  *   waiting --nothing to ask or report--> idle
  *   any --close--> places are given back, once
  *
- * The 500 ms vary by 5 % either way, so that processes that began together do not draw in the same order for ever.
+ * Where many processes share a quota, 500 ms become longer: each grant says how long. They vary by 5 % either way, so that processes that
+ * began together do not draw in the same order for ever.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../clock.ts";
@@ -25,6 +26,8 @@ import type {
 
 /** The least time between two draws: requests that lack units meanwhile share the next one. */
 const BETWEEN_MS = 50;
+/** Places live 2 s, however many processes share them. */
+const PLACES_DRAW_MS_MAX = 1_500;
 const JITTER = 0.1;
 
 export interface LimitDrawsOptions {
@@ -136,7 +139,9 @@ export class LimitDraws {
     if (answers !== undefined && this.#answered(drawing, answers)) pumpAll();
     if (this.#isClosed) this.#giveBack();
     this.#arm(
-      this.#lacks && answers !== undefined ? BETWEEN_MS : DRAW_MS * (1 + JITTER * (clock.random() - 0.5)),
+      this.#lacks && answers !== undefined
+        ? BETWEEN_MS
+        : this.#drawMs * (1 + JITTER * (clock.random() - 0.5)),
     );
   }
 
@@ -163,9 +168,16 @@ export class LimitDraws {
     return isMore;
   }
 
+  /** Until the next draw. */
+  get #drawMs(): number {
+    const drawMs = Math.max(DRAW_MS, ...[...this.#loads.values()].map((load) => load.drawMs));
+    return this.#places.size === 0 ? drawMs : Math.min(drawMs, PLACES_DRAW_MS_MAX);
+  }
+
   #drawing(nowMs: number): Drawing {
+    const drawMs = this.#drawMs;
     const blocks = [...this.#loads].flatMap(([pool, load]) =>
-      load.asks(nowMs).map(([part, ask]) => ({ quota: `${pool} ${part}`, ask, load, part })),
+      load.asks(nowMs, drawMs).map(([part, ask]) => ({ quota: `${pool} ${part}`, ask, load, part })),
     );
     const places = [...this.#places].flatMap(([pool, drawn]) => {
       const ask = drawn.ask(nowMs);

@@ -14,7 +14,7 @@ export type QuotaLimits = Readonly<Record<DrawnQuota, number>>;
 /** The marks of what a request spent, one for each quota: `settle` and `takeBack` need them. */
 export type DrawnMarks = Readonly<Record<DrawnQuota, number>>;
 
-/** Milliseconds between two draws, and the wait of a request that lacks units: the answer to a draw ends it sooner. */
+/** Milliseconds between two draws where few processes share a quota, and the wait of a request that lacks units: the answer to a draw ends it sooner. */
 export const DRAW_MS = 500;
 
 const QUOTAS: readonly DrawnQuota[] = ["requests", "tokens", "inputTokens", "outputTokens"];
@@ -25,7 +25,7 @@ export class DrawnLoad {
   /** As of the last request that asked. */
   #limits: QuotaLimits | undefined;
 
-  /** `holder`: this process, unique for its life. `onLack`: called when a request waits for a draw, as often as one does. */
+  /** `holder`: this process, unique for its life. `onLack`: called when a request waits for a draw that should come soon, as often as one does. */
   constructor(holder: string, onLack: () => void) {
     const units = (): DrawnUnits => new DrawnUnits(holder);
     this.#units = { requests: units(), tokens: units(), inputTokens: units(), outputTokens: units() };
@@ -70,8 +70,13 @@ export class DrawnLoad {
     for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], -amounts[quota]);
   }
 
-  /** The asks of the next draw, for quotas that are limited and have something to ask or report. */
-  asks(nowMs: number): [DrawnQuota, BlockAsk][] {
+  /** How often to draw: as often as the quota with the most processes allows. */
+  get drawMs(): number {
+    return Math.max(DRAW_MS, ...QUOTAS.map((quota) => this.#units[quota].drawMs));
+  }
+
+  /** The asks of the next draw, for quotas that are limited and have something to ask or report. `drawMs`: until the one after it. */
+  asks(nowMs: number, drawMs: number): [DrawnQuota, BlockAsk][] {
     const asks: [DrawnQuota, BlockAsk][] = [];
     const limits = this.#limits;
     if (limits === undefined) return asks;
@@ -80,7 +85,7 @@ export class DrawnLoad {
         this.#units[quota].forget();
         continue;
       }
-      const ask = this.#units[quota].ask(nowMs, limits[quota]);
+      const ask = this.#units[quota].ask(nowMs, limits[quota], drawMs);
       if (ask !== undefined) asks.push([quota, ask]);
     }
     return asks;
@@ -98,7 +103,7 @@ export class DrawnLoad {
 
   #wait(nowMs: number, quota: DrawnQuota, amount: number, limits: QuotaLimits): boolean {
     if (limits[quota] === Number.POSITIVE_INFINITY || this.#units[quota].has(nowMs, amount)) return false;
-    this.#onLack();
+    if (!this.#units[quota].isShort) this.#onLack();
     return true;
   }
 }

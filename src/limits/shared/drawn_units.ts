@@ -27,7 +27,8 @@ export class DrawnUnits {
   #asked: Asked | undefined;
   readonly #demand = new Demand();
   readonly #unused = new UnusedUnits();
-  #charged = 0;
+  /** What the last draw said. `isShort`: it granted less than was asked for. */
+  #said = { charged: 0, drawMs: 0, isShort: false };
 
   /** `holder`: this process, unique for its life. */
   constructor(holder: string) {
@@ -36,7 +37,17 @@ export class DrawnUnits {
 
   /** Units charged to all processes as of the last draw; 0 before the first. */
   get charged(): number {
-    return this.#charged;
+    return this.#said.charged;
+  }
+
+  /** How often to draw, as of the last draw; 0 before the first. */
+  get drawMs(): number {
+    return this.#said.drawMs;
+  }
+
+  /** Whether all processes together want more than the limit: a draw before its time would bring nothing. */
+  get isShort(): boolean {
+    return this.#said.isShort;
   }
 
   /** Whether `amount` may be spent now; if not, the next draw asks for it. */
@@ -69,8 +80,8 @@ export class DrawnUnits {
     if (this.#asked === undefined) this.#spent = 0;
   }
 
-  /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. */
-  ask(nowMs: number, limit: number): BlockAsk | undefined {
+  /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. `drawMs`: until its next draw. */
+  ask(nowMs: number, limit: number, drawMs?: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
     const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
     const spent = this.#spent;
@@ -80,7 +91,7 @@ export class DrawnUnits {
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
     this.#sequence += 1;
     const told = { holder: this.#holder, sequence: this.#sequence, spent, unspent, returned };
-    this.#asked = { ask: { ...told, wanted, least, limit }, sentMs: nowMs };
+    this.#asked = { ask: { ...told, wanted, least, limit, drawMs }, sentMs: nowMs };
     this.#left -= unspent;
     this.#spent = 0;
     return this.#asked.ask;
@@ -96,7 +107,8 @@ export class DrawnUnits {
     // What was spent since the ask was sent stays spent.
     this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
-    this.#charged = grant.charged;
+    const { charged, drawMs } = grant;
+    this.#said = { charged, drawMs, isShort: grant.units < ask.wanted };
   }
 }
 

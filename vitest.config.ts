@@ -23,13 +23,20 @@ function filesWith(call: RegExp): string[] {
     .map((path) => relative(import.meta.dirname, path));
 }
 
-/** What all processes of a run share, until its end. */
-const runFolder = mkdtempSync(join(tmpdir(), "perigee-tests-"));
-process.on("exit", () => rmSync(runFolder, { recursive: true, force: true }));
-const templates = join(runFolder, "postgres");
-mkdirSync(templates);
-for (const folder of [runFolder, templates]) chmodSync(folder, 0o711); // the user of PostgreSQL copies from there
-process.env["TEST_POSTGRES_TEMPLATES"] = templates;
+/** What all processes of a run share, until its end. Vitest loads this file again for each project. */
+const shared = globalThis as { perigeeTests?: string };
+shared.perigeeTests ??= makeRunFolder();
+const runFolder = shared.perigeeTests;
+
+function makeRunFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-tests-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const templates = join(folder, "postgres");
+  mkdirSync(templates);
+  for (const each of [folder, templates]) chmodSync(each, 0o711); // the user of PostgreSQL copies from there
+  process.env["TEST_POSTGRES_TEMPLATES"] = templates;
+  return folder;
+}
 
 /** Watched sources are Vite's to load, and so are those whose coverage is measured. */
 const isNative = process.argv[2] === "run" && !process.argv.some((word) => word.startsWith("--coverage"));

@@ -6,7 +6,7 @@
  * Tests that replace modules of Node for the sources cannot use it: Vite replaces them only in what it has loaded itself.
  */
 import { execFileSync } from "node:child_process";
-import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Plugin } from "vitest/config";
@@ -15,9 +15,9 @@ import { filesBelow } from "./files_below.ts";
 /** The name of their folder. */
 export const NATIVE = "native";
 
-/** Compiles `src` of the tree in `root` into `folder`, and leads the imports of tests there. */
+/** Compiles `src` of the tree in `root` into `folder`, if that does not exist, and leads the imports of tests there. */
 export function nativeSources(root: string, folder: string): Plugin {
-  compileSources(root, folder);
+  if (!existsSync(folder)) compileSources(root, folder);
   const sources = join(root, "src") + sep;
   return {
     name: "perigee-native-sources",

@@ -203,6 +203,15 @@ describe("SharedPlaces and DrawnPlaces", () => {
     expect(waits({ lostMs: 10_000 })).toBeLessThan(12_500);
   });
 
+  it("report what is charged and the lowest limit of those that asked lately, also long after the last ask", () => {
+    const places = new SharedPlaces();
+    places.draw(0, { holder: "a", sequence: 1, held: 0, wanted: 3, limit: 10, lastsMs: LASTS_MS });
+    places.draw(100, { holder: "b", sequence: 1, held: 0, wanted: 0, limit: 8, lastsMs: LASTS_MS });
+    expect(places.inForce(1_600)).toEqual({ charged: 3, limit: 8 });
+    expect(places.inForce(1_601)).toEqual({ charged: 3, limit: undefined });
+    expect(new SharedPlaces(places.toState()).inForce(20_000)).toEqual({ charged: 0, limit: undefined });
+  });
+
   it("answer an ask that is repeated as before", () => {
     const shared = new Shared();
     const ask = { holder: "a", sequence: 1, held: 0, wanted: 5, limit: 8, lastsMs: LASTS_MS };

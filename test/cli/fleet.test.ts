@@ -1,5 +1,6 @@
 /** `perigee migrate` and `perigee workers` on a real PostgreSQL, with rows as workers write them. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { SharedWindow } from "../../src/limits/shared/shared_window.ts";
 import { migratePg } from "../../src/store/postgres/pg_schema.ts";
 import { connectPg, type PgSession } from "../../src/store/postgres/pg_session.ts";
 import { describeCounterpart } from "../counterpart.ts";
@@ -150,29 +151,33 @@ describeCounterpart("commands on the database of a fleet", POSTGRES, () => {
       "CREATE TABLE IF NOT EXISTS perigee_limits (quota text PRIMARY KEY, state text NOT NULL)",
     );
     const nowMs = Date.now();
-    const slot = Math.floor(nowMs / 250);
-    const state = {
-      slots: [
-        [slot - 300, 1_000],
-        [slot - 100, 40],
-        [slot, 2],
-      ],
-      holders: [
-        ["one", { units: 8, limit: 200, askedMs: nowMs + 60_000 }],
-        ["two", { units: 500, limit: 100, askedMs: nowMs - 60_000, expiredSlot: slot - 1 }],
-      ],
-    };
-    await session.query("INSERT INTO perigee_limits VALUES ('echo requests', $1)", JSON.stringify(state));
+    const window = new SharedWindow();
+    const ask = { ...{ sequence: 1, spent: 0, unspent: 0, returned: [] }, least: 1, limit: 400 };
+    window.draw(nowMs - 75_000, { ...ask, holder: "gone", spent: 1_000, wanted: 0 });
+    window.draw(nowMs + 20_000, { ...ask, holder: "one", spent: 40, wanted: 0 });
+    const { units } = window.draw(nowMs + 60_000, {
+      ...ask,
+      holder: "one",
+      sequence: 2,
+      spent: 2,
+      wanted: 3,
+    });
+    expect(units).toBe(3);
+    const state = JSON.stringify(window.toState());
+    await session.query("INSERT INTO perigee_limits VALUES ('echo requests window', $1)", state);
+    await session.query(
+      "INSERT INTO perigee_limits VALUES ('echo requests', '{\"of\":\"an earlier version\"}')",
+    );
     await session.query("INSERT INTO perigee_limits VALUES ('never drawn from', '')");
     const places = { newestMs: nowMs, holders: [["one", { units: 3, limit: 8, askedMs: nowMs + 60_000 }]] };
     await session.query("INSERT INTO perigee_limits VALUES ('echo places', $1)", JSON.stringify(places));
     await session.query("INSERT INTO perigee_limits VALUES ('echo facts', '{}')");
     const { stdout } = await perigee("workers");
-    expect(stdout).toMatch(/^echo requests {2}50 {7}200 {2}25 %$/m);
+    expect(stdout).toMatch(/^echo requests {2}45 {7}400 {2}11 %$/m);
     expect(JSON.parse((await perigee("workers", "--json")).stdout)).toMatchObject({
       limits: [
         { quota: "echo places", charged: 3, limit: 8 },
-        { quota: "echo requests", charged: 50, limit: 200 },
+        { quota: "echo requests", charged: 45, limit: 400 },
       ],
     });
   });

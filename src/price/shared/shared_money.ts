@@ -9,8 +9,9 @@
  * has an epoch; once a later one has drawn, an earlier one is refused.
  *
  * A grant is at most what the holder could use until its next draw, and at most half of an equal part of what is left, but never less than its next
- * item needs. So no holder has much that others lack. When an item does not fit into what is left, its holder takes a turn: later ones leave it as
- * much, and all holders are told to return what they do not need (`isShort`).
+ * item needs. So no holder has much that others lack. When an item does not fit into what is left, its holder waits, and all
+ * others are told to return what they do not need (`isShort`). Nothing is kept for it, as in one process: where an item of 4 cents waits for 3, others may
+ * use the 3 up, at the speed of their answers. With turns, each item of the last cents was another holder's, and took a second.
  *
  * The lowest cap that a holder named in the last 10 s is in force: workers that start one after another may have different ones. What was granted
  * under a higher cap stays granted until it is returned.
@@ -59,18 +60,15 @@ interface Holder {
   grantedNano: number;
   spentNano: number;
   wantedNano: number;
-  leastNano: number;
   capNano: number;
   askedMs: number;
-  /** Lower ones are served first. Undefined while it does not wait. */
-  turn?: number | undefined;
+  /** An item of it waits, and got nothing. */
+  isWaiting: boolean;
 }
 
 /** As JSON. */
 export interface SharedMoneyState {
   readonly newestMs: number;
-  /** Turns given out. */
-  readonly turns: number;
   readonly holders: readonly (readonly [name: string, holder: Readonly<Holder>])[];
 }
 
@@ -80,12 +78,10 @@ const ASK_COUNTS_MS = 10_000;
 export class SharedMoney {
   readonly #holders: Map<string, Holder>;
   #newestMs: number;
-  #turns: number;
 
   constructor(state?: SharedMoneyState) {
     this.#holders = new Map(state?.holders.map(([name, holder]) => [name, { ...holder }]));
     this.#newestMs = state?.newestMs ?? 0;
-    this.#turns = state?.turns ?? 0;
   }
 
   /**
@@ -100,38 +96,33 @@ export class SharedMoney {
     const { epoch, sequence, capNano, spentNano, wantedNano, leastNano } = ask;
     const keptNano = (before?.grantedNano ?? 0) - ask.returnedNano;
     const holder: Holder = {
-      ...{ epoch, sequence, capNano, spentNano, wantedNano, leastNano, askedMs: this.#newestMs },
+      ...{ epoch, sequence, capNano, spentNano, wantedNano, askedMs: this.#newestMs },
       grant: before?.grant ?? NOTHING,
       grantedNano: Math.max(keptNano, spentNano + ask.heldNano), // what is spent beyond a grant counts, too
-      turn: before?.turn,
+      isWaiting: false,
     };
     this.#holders.set(ask.holder, holder);
-    const nano = this.#grantTo(holder);
+    const nano = this.#grantTo(holder, leastNano);
     holder.grantedNano += nano;
-    if (nano > 0 || leastNano === 0) holder.turn = undefined;
-    else holder.turn ??= ++this.#turns;
+    holder.isWaiting = nano === 0 && leastNano > 0;
     holder.grant = {
       ...{ nano, totalNano: holder.grantedNano, capNano: this.#capNano() },
       othersNano: this.#sum(({ spentNano: spent }) => spent) - spentNano,
-      isShort: this.#freeNano() < 0 || this.#others(holder).some(({ turn }) => turn !== undefined),
+      isShort: this.#freeNano() < 0 || this.#others(holder).some(({ isWaiting }) => isWaiting),
     };
     return holder.grant;
   }
 
   /** The state that the next `SharedMoney` continues from. */
   toState(): SharedMoneyState {
-    return { newestMs: this.#newestMs, turns: this.#turns, holders: [...this.#holders] };
+    return { newestMs: this.#newestMs, holders: [...this.#holders] };
   }
 
-  #grantTo(holder: Holder): number {
-    const { wantedNano, leastNano, turn = Number.POSITIVE_INFINITY } = holder;
+  #grantTo(holder: Holder, leastNano: number): number {
+    const { wantedNano } = holder;
     if (wantedNano <= 0) return 0;
-    let leftNano = this.#freeNano();
-    let asking = 1;
-    for (const other of this.#others(holder)) {
-      if (other.turn !== undefined && other.turn < turn) leftNano -= other.leastNano;
-      if (other.wantedNano > 0) asking += 1;
-    }
+    const leftNano = this.#freeNano();
+    const asking = 1 + this.#others(holder).filter((other) => other.wantedNano > 0).length;
     if (leftNano < Math.max(1, leastNano)) return 0;
     return Math.min(wantedNano, Math.max(leastNano, Math.floor(leftNano / (2 * asking))));
   }

@@ -9,8 +9,8 @@
  */
 import { systemClock } from "../src/clock.ts";
 import { FleetDatabase } from "../src/fleet/fleet_database.ts";
-import { PgLimitPool } from "../src/fleet/pg_limit_pool.ts";
 import { ShardRows } from "../src/fleet/shards/shard_rows.ts";
+import { PgLimitPool } from "../src/fleet/shared/pg_limit_pool.ts";
 import { readFleet, WorkerRows } from "../src/fleet/worker_rows.ts";
 import { PgClock } from "../src/store/postgres/pg_clock.ts";
 import { PgPartition } from "../src/store/postgres/pg_partition.ts";

@@ -9,7 +9,7 @@ import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_wi
 import { pgSchemaVersions } from "../store/postgres/pg_schema.ts";
 import type { PgQuery } from "../store/postgres/pg_session.ts";
 import { refuseOlder, withSession } from "./fleet_schema_check.ts";
-import { WINDOW_ENDING } from "./pg_limit_pool.ts";
+import { WINDOW_ENDING } from "./shared/pg_limit_pool.ts";
 import type { WorkerEntry } from "./worker_rows.ts";
 
 /** A partition and the time until its lease ends, if it is not renewed. */

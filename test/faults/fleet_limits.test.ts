@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
-import { PgLimitPool } from "../../src/fleet/pg_limit_pool.ts";
+import { PgLimitPool } from "../../src/fleet/shared/pg_limit_pool.ts";
 import type { PoolAsk } from "../../src/limits/shared/limit_pool.ts";
 import type { BlockGrant } from "../../src/limits/shared/shared_window.ts";
 import { describeCounterpart } from "../counterpart.ts";

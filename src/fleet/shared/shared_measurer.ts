@@ -2,7 +2,7 @@
  * The threads that measure for all partitions of a worker. They start with the first partition, so that the next one opens without waiting for
  * threads, and a worker with two partitions has no more threads.
  */
-import { type Measurer, measurerClosed } from "../shard/measurer.ts";
+import { type Measurer, measurerClosed } from "../../shard/measurer.ts";
 
 /** One for a worker, whose partitions have the same configuration. Close it after them. */
 export class SharedMeasurer {

@@ -8,25 +8,25 @@
  * other statements. Its clock is the database's, read before the rows are locked: the spending that an ask reports was before that. Who only asks for the
  * facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
  */
-import { KeyedMutex } from "../keyed_mutex.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import type {
   FactsPoolAsk,
   LimitPool,
   PlacesPoolAsk,
   PoolAnswers,
   PoolDraw,
-} from "../limits/shared/limit_pool.ts";
+} from "../../limits/shared/limit_pool.ts";
 import {
   exchangeFacts,
   isSilent,
   type KnownFacts,
   type SharedFactsState,
-} from "../limits/shared/shared_facts.ts";
-import { type PlacesGrant, SharedPlaces, type SharedPlacesState } from "../limits/shared/shared_places.ts";
-import { SharedWindow, type SharedWindowState } from "../limits/shared/shared_window.ts";
-import { openDurableSession } from "../store/postgres/pg_connection.ts";
-import { endedSessions, sessionName } from "../store/postgres/pg_ended_sessions.ts";
-import type { PgQuery, PgSession } from "../store/postgres/pg_session.ts";
+} from "../../limits/shared/shared_facts.ts";
+import { type PlacesGrant, SharedPlaces, type SharedPlacesState } from "../../limits/shared/shared_places.ts";
+import { SharedWindow, type SharedWindowState } from "../../limits/shared/shared_window.ts";
+import { openDurableSession } from "../../store/postgres/pg_connection.ts";
+import { endedSessions, sessionName } from "../../store/postgres/pg_ended_sessions.ts";
+import type { PgQuery, PgSession } from "../../store/postgres/pg_session.ts";
 
 const TURN = "session";
 const COLUMNS = "quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms";

@@ -4,6 +4,7 @@
  *   no reading -> fresh -> stale    (no new reading for 6 s, a lease: another worker may own this one's partitions by now)
  *                       -> fresh    (a new reading)
  */
+import { setMaxListeners } from "node:events";
 import type { Clock } from "../clock.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
 import { LEASE_MS } from "../store/postgres/pg_partition.ts";
@@ -86,8 +87,12 @@ export class FleetDirectory {
 
   /** Aborts when a reading no longer has the worker. */
   deathOf(id: string): AbortSignal {
-    const known = this.#deaths.get(id) ?? new AbortController();
-    this.#deaths.set(id, known);
+    let known = this.#deaths.get(id);
+    if (known === undefined) {
+      known = new AbortController();
+      setMaxListeners(0, known.signal); // one for each request at that worker
+      this.#deaths.set(id, known);
+    }
     return known.signal;
   }
 

@@ -19,7 +19,7 @@ import { type Handler, refuse } from "./router.ts";
 export interface FleetPort {
   /** Its URL, such as `http://127.0.0.1:8080`. */
   readonly address: string;
-  /** Accepts no more connections, waits up to 3 s for answers to end, and closes the rest. */
+  /** Accepts no more connections, waits for answers to end (up to 15 s, 3 s at the private port), and closes the rest. */
   close(): Promise<void>;
 }
 
@@ -30,6 +30,8 @@ export interface PortAddress {
 }
 
 const DRAIN_MS = 3_000;
+/** Requests wait up to 10 s for the next owner of a partition that this worker has released, and then for its answer. */
+const PUBLIC_DRAIN_MS = 15_000;
 /** Longer than workers keep idle connections, so that none sends a request on a connection that is closing. */
 const PRIVATE_IDLE_MS = 120_000;
 const PRIVATE_HEADERS_MS = 10_000;
@@ -58,7 +60,8 @@ export async function openPublicPort(
   const connections = new Connections(server, clock, limits);
   server.on("clientError", (error, socket) => connections.refuse(error, socket as import("node:net").Socket)); // of a TCP server
   server.on("request", handle);
-  return opened(clock, server, where, () => connections.drain());
+  server.maxHeadersCount = 0; // their size is bounded: Node would drop those beyond 1,000 in silence
+  return opened(clock, server, { ...where, drainMs: PUBLIC_DRAIN_MS }, () => connections.drain());
 }
 
 export interface PrivatePortOptions extends PortAddress {
@@ -95,7 +98,8 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   };
   server.on("request", answer);
   server.on("checkContinue", answer);
-  return opened(clock, server, options);
+  server.maxHeadersCount = 0;
+  return opened(clock, server, { ...options, drainMs: DRAIN_MS });
 }
 
 /** Asks for the body once the service reads it: what it refuses by its headers is answered before the body is under way. */
@@ -111,7 +115,7 @@ function continueWhenRead(request: IncomingMessage, response: ServerResponse): v
 async function opened(
   clock: Clock,
   server: Server,
-  { host, port }: PortAddress,
+  { host, port, drainMs }: PortAddress & { readonly drainMs: number },
   drain: () => void = () => undefined,
 ): Promise<FleetPort> {
   await new Promise<void>((resolve, reject) => {
@@ -123,7 +127,7 @@ async function opened(
     address: `http://${family === "IPv6" ? `[${address}]` : address}:${found}`,
     close: async () => {
       drain();
-      const timer = clock.timer(DRAIN_MS, () => server.closeAllConnections(), { keepsAlive: false });
+      const timer = clock.timer(drainMs, () => server.closeAllConnections(), { keepsAlive: false });
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();

@@ -65,6 +65,7 @@ const NO_OWNER = plain(
   "unavailable",
   "no process of the service can answer for this project now; try again",
 );
+const NOT_READY = plain(503, "unavailable", "this process cannot reach the database, or it is stopping");
 const BROKEN_OFF = plain(
   502,
   "connection_lost",
@@ -111,18 +112,18 @@ export class FleetRouter {
 
   /** Answers what concerns only this process, and returns whether it did: liveness, readiness while it is not ready, and metrics. */
   #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
-    const { directory, local } = this.#options;
-    const handler = local.first === undefined ? undefined : local.handlerOf(local.first);
+    const { directory } = this.#options;
     switch (pathOf(request)) {
       case "/metrics":
         this.#options.metrics(request, response);
         return true;
       case "/readyz":
-        if (!directory.isFresh) refuse(response, NO_OWNER);
+        if (!directory.isFresh) refuse(response, NOT_READY);
         return !directory.isFresh;
       case "/healthz":
-        if (handler === undefined) alive(response);
-        return handler === undefined;
+        if (request.method !== "GET" && request.method !== "HEAD") return false;
+        alive(response); // without the database, too: a restart would not help
+        return true;
       default:
         return false;
     }

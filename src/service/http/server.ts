@@ -124,6 +124,7 @@ export function createServer(options: ServerOptions): HttpServer {
       answer(request, reply as unknown as FastifyReply, answerOf(error)); // its type is that of no route
     },
   });
+  app.server.maxHeadersCount = 0; // their size is bounded: Node would drop those beyond 1,000 in silence
   connections = new Connections(app.server, options.clock, limits);
   options.watch?.(app);
   registerHeaders(app);

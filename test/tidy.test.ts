@@ -89,7 +89,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["posted"],
     ["submissions"],
   ],
-  fleet: [["shards"]],
+  fleet: [["caps", "shards"]],
   spend: [["formats"]],
   testing: [["simulated"]],
   service: [

@@ -5,7 +5,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
-import { PgCapPool } from "../../src/fleet/pg_cap_pool.ts";
+import { PgCapPool } from "../../src/fleet/caps/pg_cap_pool.ts";
 import { RunRows } from "../../src/fleet/shards/run_rows.ts";
 import { ShardRows } from "../../src/fleet/shards/shard_rows.ts";
 import { PgPartition } from "../../src/store/postgres/pg_partition.ts";

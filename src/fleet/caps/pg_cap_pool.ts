@@ -7,16 +7,16 @@
  * A draw is one transaction that locks the row of its cap. The epoch of a partition's owner is in the state: once its next owner has drawn, an
  * earlier one is refused. What that one returned before is in its log as unused, so the next owner does not spend it.
  */
-import { KeyedMutex } from "../keyed_mutex.ts";
-import type { CapPool } from "../price/shared/cap_pool.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
+import type { CapPool } from "../../price/shared/cap_pool.ts";
 import {
   type MoneyAsk,
   type MoneyGrant,
   SharedMoney,
   type SharedMoneyState,
-} from "../price/shared/shared_money.ts";
-import { openDurableSession } from "../store/postgres/pg_connection.ts";
-import type { PgQuery, PgSession } from "../store/postgres/pg_session.ts";
+} from "../../price/shared/shared_money.ts";
+import { openDurableSession } from "../../store/postgres/pg_connection.ts";
+import type { PgQuery, PgSession } from "../../store/postgres/pg_session.ts";
 
 const TURN = "session";
 

@@ -1,5 +1,5 @@
 /** The client of a run over a fleet, on a real PostgreSQL without workers: what it refuses, and what it leaves in the store. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -99,5 +99,21 @@ describeCounterpart("the client of a run over a fleet", POSTGRES, () => {
       await objects.close();
     }
     await expect(run("own", 1, place)).rejects.toMatchObject({ code: "conflict" });
+  });
+
+  it("is refused every place of objects but that of the workers", async () => {
+    const [place, other] = ["here", "there"].map((name) => {
+      mkdirSync(join(folder, name));
+      return pathToFileURL(join(folder, name)).href;
+    }) as [string, string];
+    leaving.abort();
+    await run("first", 1, place);
+    for (const objects of [other, url])
+      await expect(run("second", 1, objects)).rejects.toMatchObject({
+        code: "conflict",
+        message: expect.stringContaining("set --objects to the place that its workers have"),
+      });
+    expect(readdirSync(join(folder, "there"))).toEqual([]);
+    await run("second", 1, place);
   });
 });

@@ -77,3 +77,6 @@ export const CAPS_TABLE = `
     state text NOT NULL DEFAULT ''
   );
 `;
+
+/** Where the fleet has its objects (fleet/objects_owner.ts); empty before the first worker of this version. */
+export const OBJECTS_COLUMN = `ALTER TABLE perigee_fleet ADD COLUMN objects text NOT NULL DEFAULT '';`;

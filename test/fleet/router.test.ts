@@ -119,7 +119,7 @@ describe("a request", () => {
     expect(await (await fetch(`${url}/v0/files/link/nonsense`)).text()).toBe("any");
   });
 
-  it("that decides on a satellite is answered by the home of the satellite's project, whoever the operator is", async () => {
+  it("that decides on a satellite is answered by the home of the satellite's project, also for an operator of another project", async () => {
     const { url, local } = await world(nobody);
     local.set(1, answering("one")).set(2, answering("two"));
     const decide = (path: string, method = "POST") =>

@@ -1,9 +1,15 @@
 /** Several engines under one limit, on one clock, with a pool in memory. */
 import { describe, expect, it } from "vitest";
-import type { LimitPool, PoolAnswers, PoolDraw } from "../../src/limits/shared/limit_pool.ts";
+import {
+  type LimitPool,
+  type PoolAnswers,
+  type PoolDraw,
+  precedenceIn,
+} from "../../src/limits/shared/limit_pool.ts";
 import { exchangeFacts, type SharedFactsState } from "../../src/limits/shared/shared_facts.ts";
 import { SharedPlaces } from "../../src/limits/shared/shared_places.ts";
 import { SharedWindow } from "../../src/limits/shared/shared_window.ts";
+import { SharedWork } from "../../src/limits/shared/shared_work.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { mostInAMinute } from "./runs.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
@@ -17,22 +23,30 @@ class MemoryPool implements LimitPool {
   draws = 0;
   readonly #windows = new Map<string, SharedWindow>();
   readonly #places = new Map<string, SharedPlaces>();
+  readonly #works = new Map<string, SharedWork>();
 
   constructor(clock: FakeClock) {
     this.#clock = clock;
   }
 
-  async draw({ blocks, places, facts }: PoolDraw): Promise<PoolAnswers> {
+  async draw({ blocks, places, works, facts }: PoolDraw): Promise<PoolAnswers> {
     await this.#clock.sleep(5);
     if (this.isAway) throw new Error("away");
     const nowMs = this.#clock.nowMs();
     this.draws += 1;
+    const others = works.map(({ name, ask }) => {
+      const work = this.#works.get(name) ?? new SharedWork();
+      this.#works.set(name, work);
+      work.report(nowMs, ask);
+      return work.others(nowMs, ask.holder);
+    });
     return {
-      blocks: blocks.map(({ quota, ask }) => {
+      works: others,
+      blocks: blocks.map(({ quota, ask, work }) => {
         const window = this.#windows.get(quota) ?? new SharedWindow();
         this.#windows.set(quota, window);
         this.quotas.add(quota);
-        return window.draw(nowMs, ask);
+        return window.draw(nowMs, ask, precedenceIn(this.#works, work));
       }),
       places: places.map(({ name, ask }) => {
         const shared = this.#places.get(name) ?? new SharedPlaces();

@@ -82,9 +82,9 @@ describe("the metrics of a worker", () => {
     metrics.add(9, async () => ({ contentType: "", text: "never seen" }));
     metrics.remove(9);
     const blocks = [3, 0, 2].map((units) => ({ units }) as BlockGrant);
-    const pool = metrics.counting({ draw: async () => ({ blocks, places: [], facts: [] }) });
+    const pool = metrics.counting({ draw: async () => ({ blocks, places: [], works: [], facts: [] }) });
     const broken = metrics.counting({ draw: () => Promise.reject(new Error("away")) });
-    const asked = { blocks: [{} as PoolAsk, {} as PoolAsk, {} as PoolAsk], places: [], facts: [] };
+    const asked = { blocks: [{} as PoolAsk, {} as PoolAsk, {} as PoolAsk], places: [], works: [], facts: [] };
     expect((await pool.draw(asked)).blocks).toHaveLength(3);
     await expect(broken.draw({ ...asked, blocks: asked.blocks.slice(1) })).rejects.toThrow("away");
     const { text } = await metrics.render();

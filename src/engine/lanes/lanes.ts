@@ -5,6 +5,7 @@ import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { FactsChange } from "../../limits/shared/lane_facts.ts";
+import type { WorkStanding } from "../../limits/shared/shared_work.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
@@ -22,6 +23,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import type { ProviderLimits } from "../limits/provider_limits.ts";
+import { type Now, type WorkElsewhere, worksElsewhere } from "../limits/work_elsewhere.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -56,7 +58,7 @@ export class Lanes {
   readonly #lanes = new Map<LaneKey, Lane>();
   readonly #trials: KeyTrials;
   readonly forecasts: LaneForecasts;
-  readonly #urgencies = new Urgencies();
+  readonly #urgencies: Urgencies;
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
@@ -73,6 +75,9 @@ export class Lanes {
     this.#trials = options.trials;
     this.retries = new ArmedClock(options.clock);
     const { clock, sender, limits } = options;
+    const elsewhere: WorkElsewhere = (of, itemsPerRequest) =>
+      worksElsewhere(limits.othersOf(of), nowOf(clock), itemsPerRequest);
+    this.#urgencies = new Urgencies(elsewhere);
     this.forecasts = new LaneForecasts({
       nowMs: () => clock.nowMs(),
       of: (key) => this.of(key),
@@ -80,7 +85,7 @@ export class Lanes {
       lanesOf: (provider) => this.lanesOf(provider),
       limitsOf: (provider) => limits.shared(provider),
       hasShared: (provider) => limits.areShared(provider),
-      sender,
+      ...{ elsewhere, sender },
     });
   }
 
@@ -177,6 +182,17 @@ export class Lanes {
       if (change === "resumed") lane.health.healed();
       this.#lookForHold(lane);
     }
+  }
+
+  /** What waits for the limits of a lane, or of a provider's lanes, for other processes. */
+  standing(limits: LaneLimits): WorkStanding {
+    const all = [...this.#lanes.values()];
+    const own = all.filter((lane) => lane.limits === limits);
+    const lanes =
+      own.length > 0
+        ? own
+        : all.filter(({ terms }) => this.#options.limits.shared(terms.provider) === limits);
+    return this.#urgencies.standing(limits, measuredItemMs(lanes), () => lanes, nowOf(this.#options.clock));
   }
 
   all(): Iterable<Lane> {
@@ -349,6 +365,10 @@ export class Lanes {
       this.#reloading -= 1;
     }
   }
+}
+
+function nowOf(clock: Clock): Now {
+  return { nowMs: clock.nowMs(), wallMs: clock.wallMs() };
 }
 
 function isStill({ limits }: Lane, nowMs: number): boolean {

@@ -1,0 +1,85 @@
+/**
+ * What waits for limits that several processes share, in the terms of plans: the work of this process for the others, and theirs for it.
+ *
+ * Theirs counts as that of one other project for each process, with the weights of all its projects that wait. Deadlines are in Unix time, since the clocks of
+ * processes that count milliseconds begin when they do.
+ */
+import type { LaneLimits } from "../../limits/limits.ts";
+import {
+  type DueClass,
+  dueClasses,
+  type OtherWork,
+  type WorkStanding,
+} from "../../limits/shared/shared_work.ts";
+import type { ProjectWork } from "../../queue/feasibility.ts";
+import { isFirst, type Urgency } from "../../queue/urgency.ts";
+
+/** What waits for limits at the other processes, where so many items share a request. */
+export type WorkElsewhere = (
+  limits: LaneLimits,
+  itemsPerRequest: number | undefined,
+) => readonly ProjectWork[];
+
+/** One moment. */
+export interface Now {
+  /** Monotonic. */
+  readonly nowMs: number;
+  /** Unix time. */
+  readonly wallMs: number;
+}
+
+/** The work of others as that of projects. */
+export function worksElsewhere(
+  others: readonly OtherWork[],
+  { nowMs, wallMs }: Now,
+  itemsPerRequest: number = 1,
+): ProjectWork[] {
+  return others.flatMap(({ holder, weight, classes }) =>
+    classes.map(({ deadlineMs, requests, inputTokens, outputTokens }) => ({
+      project: `process ${holder}`,
+      weight: weight > 0 ? weight : 1,
+      deadlineMs: deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - wallMs + nowMs,
+      ...{ items: requests * itemsPerRequest, inputTokens, outputTokens },
+    })),
+  );
+}
+
+/** What waits here. */
+interface Waiting {
+  readonly works: readonly ProjectWork[];
+  readonly itemsPerRequest: number | undefined;
+  readonly urgency: Urgency | undefined;
+}
+
+/** What waits here, for the others. */
+export function standingOf(
+  { works, itemsPerRequest = 1, urgency }: Waiting,
+  { nowMs, wallMs }: Now,
+): WorkStanding {
+  const classOf = (work: ProjectWork): DueClass => ({
+    deadlineMs: Number.isFinite(work.deadlineMs) ? work.deadlineMs - nowMs + wallMs : null,
+    requests: work.items / itemsPerRequest,
+    inputTokens: work.inputTokens,
+    outputTokens: work.outputTokens,
+  });
+  const first =
+    urgency === undefined ? [] : works.filter((work) => isFirst(urgency, work.project, work.deadlineMs));
+  const sum = first.map(classOf).reduce(
+    (total, each) => ({
+      requests: total.requests + each.requests,
+      inputTokens: total.inputTokens + each.inputTokens,
+      outputTokens: total.outputTokens + each.outputTokens,
+    }),
+    { requests: 0, inputTokens: 0, outputTokens: 0 },
+  );
+  return {
+    weight: weightOf(works),
+    first: { weight: weightOf(first), ...sum },
+    classes: dueClasses(wallMs, works.map(classOf)),
+  };
+}
+
+function weightOf(works: readonly ProjectWork[]): number {
+  const weights = new Map(works.map(({ project, weight }) => [project, weight]));
+  return [...weights.values()].reduce((sum, weight) => sum + weight, 0);
+}

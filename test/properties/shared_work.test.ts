@@ -68,7 +68,6 @@ function parsed<T>(text: string | undefined): T | undefined {
 
 class Sender {
   readonly spends: Spend[] = [];
-  readonly #name: string;
   readonly #terms: ProcessTerms;
   readonly #drawn: DrawnUnits;
   #nextDrawMs = 0;
@@ -76,7 +75,6 @@ class Sender {
   #first: number;
 
   constructor(name: string, terms: ProcessTerms) {
-    this.#name = name;
     this.#terms = terms;
     this.#drawn = new DrawnUnits(name);
     this.#first = terms.first;

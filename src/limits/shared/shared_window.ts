@@ -269,8 +269,8 @@ export class SharedWindow {
     const { least, drawMs, sequence, turn } = holder;
     const limit = this.#limit(nowMs);
     if (least > limit) return least;
-    const ms = Math.min(2 * drawMs, Math.max(drawMs, sinceMs ?? 0));
-    const share = this.#share(nowMs, name, (limit / this.#windowMs) * ms * CATCH_UP);
+    const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
+    const share = this.#share(nowMs, name, (limit / this.#windowMs) * drawMs * CATCH_UP) * draws;
     const even = (sequence * EVEN_STEP) % 1;
     if (share >= least) return Math.floor(share + even);
     const isItsTurn = turn !== undefined || sinceMs === undefined || share / least + even >= 1;
@@ -284,7 +284,7 @@ export class SharedWindow {
     return Math.min(DRAW_MS_MAX, Math.max(this.#drawMs, living * HOLDER_MS));
   }
 
-  /** Of what the rate earns in a time; all that it wants if that is less than its share. */
+  /** Of what the rate earns until its next draw; Infinity if all that it wants is less than its share. */
   #share(nowMs: number, name: string, earned: number): number {
     const asking = this.#asking(nowMs).map((each) => this.#claims(each));
     const [own] = asking.filter(({ holder }) => holder === name);

@@ -7,6 +7,7 @@ import {
   CLASSES_MAX,
   type DueClass,
   dueClasses,
+  NO_WORK,
   SharedWork,
   type SharedWorkState,
   type WorkStanding,
@@ -16,11 +17,6 @@ import { shareAt, waterLevel } from "../../src/limits/shared/water_filling.ts";
 const WINDOW_MS = 60_000;
 const STEP_MS = 20;
 const ENDLESS = 1e9;
-const NOTHING: WorkStanding = {
-  weight: 0,
-  first: { weight: 0, requests: 0, inputTokens: 0, outputTokens: 0 },
-  classes: [],
-};
 
 interface ProcessTerms {
   /** Of each request. */
@@ -108,8 +104,8 @@ class Sender {
     const { weight } = this.#terms;
     if (weight === undefined) return undefined;
     const none = { inputTokens: 0, outputTokens: 0 };
-    const first = this.#first > 0 ? { weight, requests: this.#first, ...none } : NOTHING.first;
-    return { weight, first, classes: [{ deadlineMs: null, requests: ENDLESS, ...none }] };
+    const first = this.#first > 0 ? { weight, requests: this.#first, ...none } : NO_WORK.first;
+    return { weight, first, classes: [{ deadlineMs: null, requests: ENDLESS, ...none }], batched: [] };
   }
 }
 
@@ -267,18 +263,21 @@ describe("SharedWork", () => {
     weight: 3,
     first: { weight: 2, requests: 10, inputTokens: 100, outputTokens: 50 },
     classes: [{ deadlineMs: 1_700_000_000_000, requests: 10, inputTokens: 100, outputTokens: 50 }],
+    batched: [{ deadlineMs: null, requests: 3, inputTokens: 30, outputTokens: 20 }],
   };
 
   it("keeps what each process has, and forgets it 12 s after its last report, or when it has nothing", () => {
     const before = new SharedWork();
     expect(before.report(0, { holder: "a", ...standing })).toBe(true);
     const work = new SharedWork(parsed<SharedWorkState>(JSON.stringify(before.toState())));
-    expect(work.others(0, "b")).toEqual([{ holder: "a", weight: 3, classes: standing.classes }]);
+    expect(work.others(0, "b")).toEqual([
+      { holder: "a", weight: 3, classes: standing.classes, batched: standing.batched },
+    ]);
     expect(work.others(0, "a")).toEqual([]);
     expect(work.precedence("a", "tokens")).toEqual({ weight: 3, first: 150, firstWeight: 2 });
     expect(work.precedence("b", "tokens")).toEqual({ weight: 1, first: 0, firstWeight: 1 });
     expect(work.others(12_001, "b")).toEqual([]);
-    expect(work.report(600, { holder: "a", ...NOTHING })).toBe(true);
+    expect(work.report(600, { holder: "a", ...NO_WORK })).toBe(true);
     expect(work.others(600, "b")).toEqual([]);
   });
 
@@ -288,7 +287,7 @@ describe("SharedWork", () => {
     expect(work.report(500, { holder: "a", ...standing })).toBe(false);
     expect(work.report(500, { holder: "a", ...standing, weight: 4 })).toBe(true);
     expect(work.report(1_500, { holder: "a", ...standing, weight: 4 })).toBe(true);
-    expect(work.report(1_500, { holder: "b", ...NOTHING })).toBe(false);
+    expect(work.report(1_500, { holder: "b", ...NO_WORK })).toBe(false);
   });
 
   it("puts deadlines together until there are few, loses no work, and makes none of it due later", () => {

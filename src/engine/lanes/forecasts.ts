@@ -25,7 +25,7 @@ import {
 import type { Capacity } from "../../queue/planner.ts";
 import { type Urgency, urgencyOf } from "../../queue/urgency.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import { type Now, standingOf, type WorkElsewhere } from "../limits/work_elsewhere.ts";
+import { type DueEntry, type Now, standingOf, type WorkElsewhere } from "../limits/work_elsewhere.ts";
 import type { Lane } from "./lane.ts";
 
 const REMEMBERED_MS = 100;
@@ -215,9 +215,15 @@ export class Urgencies {
     return this.#of(limits, itemMs, lanes, nowMs).urgency;
   }
 
-  /** What waits in the lanes, as other processes need to know it. */
-  standing(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, now: Now): WorkStanding {
-    return standingOf(this.#of(limits, itemMs, lanes, now.nowMs), now);
+  /** What waits in the lanes, as other processes need to know it; `batched`: what they have with batches. */
+  standing(
+    limits: LaneLimits,
+    itemMs: number,
+    lanes: () => Iterable<Lane>,
+    batched: readonly DueEntry[],
+    now: Now,
+  ): WorkStanding {
+    return standingOf(this.#of(limits, itemMs, lanes, now.nowMs), batched, now);
   }
 
   #of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): KnownUrgency {

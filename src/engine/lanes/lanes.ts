@@ -5,8 +5,8 @@ import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { FactsChange } from "../../limits/shared/lane_facts.ts";
-import type { WorkStanding } from "../../limits/shared/shared_work.ts";
-import { NO_LOAD } from "../../queue/due_work.ts";
+import { NO_WORK, type WorkStanding } from "../../limits/shared/shared_work.ts";
+import { type DueLoad, NO_LOAD, type SharedLoad } from "../../queue/due_work.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -23,7 +23,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import type { ProviderLimits } from "../limits/provider_limits.ts";
-import { type Now, type WorkElsewhere, worksElsewhere } from "../limits/work_elsewhere.ts";
+import { batchedElsewhere, type Now, type WorkElsewhere, worksElsewhere } from "../limits/work_elsewhere.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -184,15 +184,28 @@ export class Lanes {
     }
   }
 
-  /** What waits for the limits of a lane, or of a provider's lanes, for other processes. */
-  standing(limits: LaneLimits): WorkStanding {
-    const all = [...this.#lanes.values()];
-    const own = all.filter((lane) => lane.limits === limits);
+  /** What waits for the limits of a lane, or of all lanes of a provider, for other processes; nothing where no rate is limited. */
+  standing(limits: LaneLimits, provider: string | undefined): WorkStanding {
+    const { clock, cheaper } = this.#options;
     const lanes =
-      own.length > 0
-        ? own
-        : all.filter(({ terms }) => this.#options.limits.shared(terms.provider) === limits);
-    return this.#urgencies.standing(limits, measuredItemMs(lanes), () => lanes, nowOf(this.#options.clock));
+      provider === undefined
+        ? [...this.#lanes.values()].filter((lane) => lane.limits === limits)
+        : this.lanesOf(provider);
+    if (lanes[0] === undefined || !limits.isRateLimited) return NO_WORK;
+    const batched = cheaper.batches.outlooks.batched(lanes[0].terms.key, provider !== undefined);
+    return this.#urgencies.standing(limits, measuredItemMs(lanes), () => lanes, batched, nowOf(clock));
+  }
+
+  /** What other processes have with batches that needs the limits of a lane, and those of its provider, by a deadline. */
+  batchedElsewhere(key: LaneKey, deadlineMs: number): SharedLoad {
+    const { clock, limits } = this.#options;
+    const { limits: own, terms } = this.of(key);
+    const load = (of: LaneLimits): DueLoad => batchedElsewhere(limits.othersOf(of), nowOf(clock), deadlineMs);
+    const narrow = load(own);
+    return {
+      own: narrow,
+      shared: limits.areShared(terms.provider) ? load(limits.shared(terms.provider)) : narrow,
+    };
   }
 
   all(): Iterable<Lane> {

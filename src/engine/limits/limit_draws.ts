@@ -15,7 +15,7 @@ import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import { DRAW_MS, DrawnLoad, type DrawnQuota } from "../../limits/shared/drawn_load.ts";
 import { DrawnPlaces } from "../../limits/shared/drawn_places.ts";
-import { DrawnWork } from "../../limits/shared/drawn_work.ts";
+import { DrawnWork, REPORT_MS } from "../../limits/shared/drawn_work.ts";
 import { type FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
 import type {
   FactsPoolAsk,
@@ -74,7 +74,7 @@ export class LimitDraws {
     if (this.#options.pool === undefined) return undefined;
     const known = this.#loads.get(pool);
     if (known !== undefined) return known;
-    const made = new DrawnLoad(this.#holder, () => this.#lack());
+    const made = new DrawnLoad(this.#holder, (isShort) => (isShort ? this.#lackLater() : this.#lack()));
     this.#loads.set(pool, made);
     return made;
   }
@@ -94,6 +94,7 @@ export class LimitDraws {
     if (this.#options.pool === undefined) return undefined;
     const made = new DrawnWork(this.#holder, standing);
     this.#works.set(pool, made);
+    this.#arm(REPORT_MS);
     return made;
   }
 
@@ -125,6 +126,16 @@ export class LimitDraws {
     if (!this.#isDrawing) this.#arm(this.#lastMs + BETWEEN_MS - this.#options.clock.nowMs());
   }
 
+  /** Draws when it is time: between two requests of a slow limit there may have been nothing to draw for. */
+  #lackLater(): void {
+    if (!this.#isDrawing && !this.#isSoon)
+      this.#arm(this.#lastMs + this.#drawMs - this.#options.clock.nowMs());
+  }
+
+  get #isSoon(): boolean {
+    return this.#armed !== undefined && this.#armed.atMs <= this.#options.clock.nowMs() + DRAW_MS;
+  }
+
   #arm(delayMs: number): void {
     const { clock } = this.#options;
     const atMs = clock.nowMs() + Math.max(0, delayMs);
@@ -142,7 +153,10 @@ export class LimitDraws {
     const drawing = this.#drawing(clock.nowMs());
     this.#lacks = false;
     const { blocks, places, works, facts } = drawing;
-    if (blocks.length + places.length + works.length + facts.length === 0 || pool === undefined) return; // idle until something is lacking
+    if (blocks.length + places.length + works.length + facts.length === 0 || pool === undefined) {
+      if (this.#works.size > 0) this.#arm(REPORT_MS); // something may go with batches, without a draw
+      return; // idle until something is lacking
+    }
     this.#isDrawing = true;
     this.#lastMs = clock.nowMs();
     const answers = await pool.draw(drawing).catch((error: unknown) => {
@@ -210,7 +224,7 @@ export class LimitDraws {
     );
     const works = [...this.#works].flatMap(([pool, drawn]) => {
       const name = workName(pool);
-      const ask = drawn.ask(drawnFrom.has(name));
+      const ask = drawn.ask(nowMs, drawnFrom.has(name));
       return ask === undefined ? [] : [{ name, ask, drawn }];
     });
     const facts = this.#facts.flatMap(({ name, lane }) => {

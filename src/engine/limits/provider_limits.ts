@@ -32,8 +32,8 @@ interface AllLanes {
   pumpAll(): void;
   /** Other processes have stopped the lane with these limits, or let it go on. */
   told(limits: LaneLimits, change: FactsChange): void;
-  /** What waits for these limits, of a lane or of all lanes of a provider. */
-  standing(limits: LaneLimits): WorkStanding;
+  /** What waits for these limits, of a lane, or of all lanes of `provider`. */
+  standing(limits: LaneLimits, provider: string | undefined): WorkStanding;
 }
 
 /** The limits of one engine. */
@@ -99,7 +99,7 @@ export class ProviderLimits {
       places: this.#draws.placesOf(pool, settings.concurrency, this.#lastsMs(provider)),
     });
     this.#shared.set(provider, made);
-    this.#shareWork(pool, made);
+    this.#shareWork(pool, made, provider);
     return made;
   }
 
@@ -108,8 +108,8 @@ export class ProviderLimits {
     return this.#works.get(limits)?.others(this.#options.clock.nowMs()) ?? [];
   }
 
-  #shareWork(pool: string, limits: LaneLimits): void {
-    const work = this.#draws.workOf(pool, () => this.#options.lanes().standing(limits));
+  #shareWork(pool: string, limits: LaneLimits, provider?: string): void {
+    const work = this.#draws.workOf(pool, () => this.#options.lanes().standing(limits, provider));
     if (work !== undefined) this.#works.set(limits, work);
   }
 

@@ -11,6 +11,7 @@ import {
   type OtherWork,
   type WorkStanding,
 } from "../../limits/shared/shared_work.ts";
+import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
 import type { ProjectWork } from "../../queue/feasibility.ts";
 import { isFirst, type Urgency } from "../../queue/urgency.ts";
 
@@ -44,6 +45,23 @@ export function worksElsewhere(
   );
 }
 
+/** What others have with batches, of what is due by a deadline (monotonic). */
+export function batchedElsewhere(
+  others: readonly OtherWork[],
+  { nowMs, wallMs }: Now,
+  deadlineMs: number,
+): DueLoad {
+  let sum = NO_LOAD;
+  for (const { batched } of others)
+    for (const { deadlineMs: dueMs, requests, inputTokens, outputTokens } of batched)
+      if (dueMs !== null && dueMs - wallMs + nowMs <= deadlineMs)
+        sum = bothLoads(sum, { items: requests, inputTokens, outputTokens });
+  return sum;
+}
+
+/** What is due by a deadline; monotonic. */
+export type DueEntry = readonly [deadlineMs: number, load: DueLoad];
+
 /** What waits here. */
 interface Waiting {
   readonly works: readonly ProjectWork[];
@@ -54,9 +72,10 @@ interface Waiting {
 /** What waits here, for the others. */
 export function standingOf(
   { works, itemsPerRequest = 1, urgency }: Waiting,
+  batched: readonly DueEntry[],
   { nowMs, wallMs }: Now,
 ): WorkStanding {
-  const classOf = (work: ProjectWork): DueClass => ({
+  const classOf = (work: DueLoad & { readonly deadlineMs: number }): DueClass => ({
     deadlineMs: Number.isFinite(work.deadlineMs) ? work.deadlineMs - nowMs + wallMs : null,
     requests: work.items / itemsPerRequest,
     inputTokens: work.inputTokens,
@@ -76,6 +95,10 @@ export function standingOf(
     weight: weightOf(works),
     first: { weight: weightOf(first), ...sum },
     classes: dueClasses(wallMs, works.map(classOf)),
+    batched: dueClasses(
+      wallMs,
+      batched.map(([deadlineMs, load]) => classOf({ ...load, deadlineMs })),
+    ),
   };
 }
 

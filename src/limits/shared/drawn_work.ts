@@ -1,10 +1,12 @@
 /**
  * What waits at this process for limits that several share, and what the others have: its side of `shared_work.ts`.
  *
- *   silent --units or places are drawn--> reported --nothing waits, and others believe so--> reported once more --> silent
+ *   silent --units or places are drawn, or 4 s with work--> reported --nothing is left, and others believe that something is--> reported --> silent
  */
-import type { OtherWork, WorkAsk, WorkStanding } from "./shared_work.ts";
+import { isNoWork, type OtherWork, type WorkAsk, type WorkStanding } from "./shared_work.ts";
 
+/** How often what waits is reported while nothing is drawn, as of a lane that has all of it with batches. */
+export const REPORT_MS = 4_000;
 /** For how long the last answer counts: work of others may be done meanwhile. */
 const KEPT_MS = 12_000;
 
@@ -13,7 +15,7 @@ export class DrawnWork {
   readonly #standing: () => WorkStanding;
   #others: readonly OtherWork[] = [];
   #heardMs = Number.NEGATIVE_INFINITY;
-  /** Whether others believe that something waits here. */
+  /** Whether others believe that something is left here. */
   #isBelieved = false;
 
   /** `holder`: this process, unique for its life. `standing`: what waits here. */
@@ -23,15 +25,15 @@ export class DrawnWork {
   }
 
   /** What to report; undefined for nothing. `isDrawing`: units or places of the same limits are drawn as well. */
-  ask(isDrawing: boolean): WorkAsk | undefined {
-    if (!isDrawing && !this.#isBelieved) return undefined;
+  ask(nowMs: number, isDrawing: boolean): WorkAsk | undefined {
     const standing = this.#standing();
-    return isDrawing || standing.weight === 0 ? { holder: this.#holder, ...standing } : undefined;
+    const isDue = isNoWork(standing) ? this.#isBelieved : nowMs - this.#heardMs >= REPORT_MS;
+    return isDrawing || isDue ? { holder: this.#holder, ...standing } : undefined;
   }
 
   /** Takes the answer to an ask. */
-  answered(nowMs: number, { weight }: WorkAsk, others: readonly OtherWork[]): void {
-    this.#isBelieved = weight > 0;
+  answered(nowMs: number, ask: WorkAsk, others: readonly OtherWork[]): void {
+    this.#isBelieved = !isNoWork(ask);
     this.#others = others;
     this.#heardMs = nowMs;
   }

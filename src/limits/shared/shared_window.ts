@@ -21,10 +21,10 @@
  * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, work with precedence gets
  * what it wants first, and the rest is shared by water-filling; both by the weights of the projects that wait (`shared_work.ts`). Shares are seldom whole
  * units, or whole requests: of 2.6 units a process gets 2 or 3, in an even succession, and of 0.3 requests one in 3 or 4 draws. A process
- * whose turn it is keeps it until there is room for its next request: later ones leave it that much, but for those with precedence.
+ * whose turn it is keeps it until there is room for its next request: later ones leave it that much.
  */
 import type { Precedence } from "./shared_work.ts";
-import { type Claim, shareAt, waterLevel } from "./water_filling.ts";
+import { type Asking, shareOf } from "./shares.ts";
 
 /** What one process asks for. */
 export interface BlockAsk {
@@ -132,6 +132,8 @@ const ASKS_KEPT = 3;
 const HOLDER_MS = 15;
 /** The longest time between two draws of a process. */
 const DRAW_MS_MAX = 10_000;
+/** The turn of a process without a share, while work with precedence waits: it is its turn as soon as it has one. */
+const WITHOUT_SHARE = 0;
 /** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
 const EVEN_STEP = 0.618_033_988_75;
 const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
@@ -180,11 +182,13 @@ export class SharedWindow {
     this.#holders.set(ask.holder, holder);
     const sinceMs = before === undefined || before.wanted <= 0 ? undefined : nowMs - before.askedMs;
     const fair = wanted > 0 ? this.#fairUnits(nowMs, ask.holder, holder, sinceMs) : 0;
-    holder.granted = fair > 0 ? this.#grant(nowMs, ask.holder, holder, fair) : 0;
+    const isFair = fair !== undefined && fair > 0;
+    holder.granted = isFair ? this.#grant(nowMs, ask.holder, holder, fair) : 0;
     holder.units += holder.granted;
     if (holder.granted > 0) this.#pace(nowMs, holder.granted);
-    if (holder.granted > 0 || fair <= 0) holder.turn = undefined;
-    else holder.turn ??= ++this.#turns;
+    if (fair === undefined) holder.turn = WITHOUT_SHARE;
+    else if (holder.granted > 0 || fair <= 0) holder.turn = undefined;
+    else if (holder.turn === undefined || holder.turn === WITHOUT_SHARE) holder.turn = ++this.#turns;
     return this.#answer(nowMs, holder);
   }
 
@@ -257,24 +261,25 @@ export class SharedWindow {
     const perMs = limit / this.#windowMs;
     const burst = Math.max(1, perMs * BURST_MS);
     const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
-    const claimed = this.#claimedBefore(name, holder);
+    const claimed = this.#claimedBefore(name, holder, burst);
     if (earned < Math.min(holder.least, burst) + claimed) return 0;
     const asked = Math.max(holder.least, Math.min(holder.wanted, fair, earned - claimed));
     const free = limit - charged - claimed;
     return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;
   }
 
-  /** Whole units of its share, the least of use or more; 0 while it is the turn of others. `sinceMs`: since its last ask, if it wanted units then. */
-  #fairUnits(nowMs: number, name: string, holder: Holder, sinceMs: number | undefined): number {
+  /** Whole units of its share, the least of use or more; 0 while it is the turn of others, undefined while it has none. `sinceMs`: since its last ask, if it wanted units then. */
+  #fairUnits(nowMs: number, name: string, holder: Holder, sinceMs: number | undefined): number | undefined {
     const { least, drawMs, sequence, turn } = holder;
     const limit = this.#limit(nowMs);
     if (least > limit) return least;
     const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
-    const share = this.#share(nowMs, name, (limit / this.#windowMs) * drawMs * CATCH_UP) * draws;
+    const share = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
     const even = (sequence * EVEN_STEP) % 1;
     if (share >= least) return Math.floor(share + even);
+    if (share <= 0 && !turn) return undefined;
     const isItsTurn = turn !== undefined || sinceMs === undefined || share / least + even >= 1;
-    return share > 0 && isItsTurn ? least : 0;
+    return isItsTurn ? least : 0;
   }
 
   /** How often each process should draw, for those whose blocks have not expired. */
@@ -284,51 +289,24 @@ export class SharedWindow {
     return Math.min(DRAW_MS_MAX, Math.max(this.#drawMs, living * HOLDER_MS));
   }
 
-  /** Of what the rate earns until its next draw; Infinity if all that it wants is less than its share. */
-  #share(nowMs: number, name: string, earned: number): number {
-    const asking = this.#asking(nowMs).map((each) => this.#claims(each));
-    const [own] = asking.filter(({ holder }) => holder === name);
-    if (own === undefined || asking.length === 1) return Number.POSITIVE_INFINITY;
-    const first = asking.map((each) => each.first);
-    const firstShare = shareAt(waterLevel(earned, first), own.first);
-    const rest = Math.max(0, earned - first.reduce((sum, { wanted }) => sum + wanted, 0));
-    const level = waterLevel(
-      rest,
-      asking.map((each) => each.rest),
-    );
-    const isContent = firstShare === own.first.wanted && shareAt(level, own.rest) === own.rest.wanted;
-    return isContent ? Number.POSITIVE_INFINITY : firstShare + shareAt(level, own.rest);
-  }
-
-  /** What a holder wants with precedence, and without. */
-  #claims([holder, { wanted }]: readonly [string, Holder]): {
-    readonly holder: string;
-    readonly first: Claim;
-    readonly rest: Claim;
-  } {
-    const { weight, first, firstWeight } = this.#precedenceOf(holder);
-    const before = Math.min(wanted, first);
-    return {
-      holder,
-      first: { wanted: before, weight: firstWeight },
-      rest: { wanted: wanted - before, weight },
-    };
-  }
-
-  #asking(nowMs: number): (readonly [string, Holder])[] {
-    return [...this.#holders].filter(
-      ([, { wanted, askedMs, drawMs }]) => wanted > 0 && nowMs - askedMs <= ASKS_KEPT * drawMs,
+  #asking(nowMs: number): Asking[] {
+    return [...this.#holders].flatMap(([name, { wanted, askedMs, drawMs }]) =>
+      wanted > 0 && nowMs - askedMs <= ASKS_KEPT * drawMs
+        ? [{ name, wanted, precedence: this.#precedenceOf(name) }]
+        : [],
     );
   }
 
-  /** Units for which holders with an earlier turn wait, or with precedence. */
-  #claimedBefore(name: string, { turn = Number.POSITIVE_INFINITY }: Holder): number {
+  /** Units for which holders with an earlier turn wait. Large requests without precedence wait for all that have it, and none of these for them. */
+  #claimedBefore(name: string, holder: Holder, burst: number): number {
+    const turn = holder.turn || Number.POSITIVE_INFINITY;
     const isFirst = this.#precedenceOf(name).first > 0;
     let units = 0;
     for (const [otherName, other] of this.#holders) {
-      if (otherName === name || other.turn === undefined || other.expiredSlot !== undefined) continue;
+      if (otherName === name || !other.turn || other.expiredSlot !== undefined) continue;
       const isOtherFirst = this.#precedenceOf(otherName).first > 0;
-      if (isOtherFirst === isFirst ? other.turn < turn : isOtherFirst) units += other.least;
+      const isLarge = isFirst !== isOtherFirst && (isFirst ? other : holder).least > burst;
+      if (isLarge ? isOtherFirst : other.turn < turn) units += other.least;
     }
     return units;
   }

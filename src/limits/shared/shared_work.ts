@@ -6,7 +6,9 @@
  *   absent --report--> known --report--> known       (written each second, and at once when its weights change)
  *                            --12 s without a report, or a report of nothing--> absent
  *
- * Limits: `CLASSES_MAX` entries a process, so that 100 processes are some 20 KB.
+ * What is with batches is apart: it needs the limits only if they are left, and a process that leaves some must know what else may have to be sent by then.
+ *
+ * Limits: `CLASSES_MAX` entries a process of each kind, so that 100 processes are some 20 KB.
  */
 
 /** Work of one process that is due by about the same time. */
@@ -25,6 +27,8 @@ export interface WorkStanding {
   /** Of this, what has precedence over the work of others now, and the weights of its projects. */
   readonly first: FirstWork;
   readonly classes: readonly DueClass[];
+  /** What is with batches: it needs these limits if they are left. */
+  readonly batched: readonly DueClass[];
 }
 
 export interface FirstWork extends Omit<DueClass, "deadlineMs"> {
@@ -41,6 +45,7 @@ export interface OtherWork {
   readonly holder: string;
   readonly weight: number;
   readonly classes: readonly DueClass[];
+  readonly batched: readonly DueClass[];
 }
 
 /** How one who asks for units of a quota stands among the others. */
@@ -62,6 +67,7 @@ type HolderRow = readonly [
   weight: number,
   first: readonly [weight: number, ...amounts: Amounts] | null,
   classes: readonly ClassRow[],
+  batched: readonly ClassRow[],
 ];
 
 /** As JSON. Short, because each draw reads it while the others wait. */
@@ -77,10 +83,12 @@ const WRITE_MS = 1_000;
 /** Above the longest time between two draws. */
 const KEPT_MS = 12_000;
 const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
-const NOTHING: WorkStanding = {
+/** Nothing waits. */
+export const NO_WORK: WorkStanding = {
   weight: 0,
   first: { weight: 0, requests: 0, inputTokens: 0, outputTokens: 0 },
   classes: [],
+  batched: [],
 };
 
 interface Known extends WorkStanding {
@@ -101,9 +109,9 @@ export class SharedWork {
     const nowMs = Math.max(clockMs, this.#newestMs);
     const before = this.#holders.get(holder);
     if (before !== undefined && nowMs - before.atMs < WRITE_MS && isAlike(before, standing)) return false;
-    if (before === undefined && isNothing(standing)) return false;
+    if (before === undefined && isNoWork(standing)) return false;
     this.#newestMs = nowMs;
-    if (isNothing(standing)) this.#holders.delete(holder);
+    if (isNoWork(standing)) this.#holders.delete(holder);
     else this.#holders.set(holder, { ...standing, atMs: nowMs });
     for (const [name, { atMs }] of this.#holders) if (nowMs - atMs > KEPT_MS) this.#holders.delete(name);
     return true;
@@ -111,14 +119,14 @@ export class SharedWork {
 
   /** What waits at the other processes. */
   others(clockMs: number, holder: string): OtherWork[] {
-    return [...this.#holders].flatMap(([name, { atMs, weight, classes }]) =>
-      name === holder || clockMs - atMs > KEPT_MS ? [] : [{ holder: name, weight, classes }],
+    return [...this.#holders].flatMap(([name, { atMs, weight, classes, batched }]) =>
+      name === holder || clockMs - atMs > KEPT_MS ? [] : [{ holder: name, weight, classes, batched }],
     );
   }
 
   /** How a process stands that asks for a quota; one that says nothing of its work has the weight 1. */
   precedence(holder: string, quota: keyof QuotaUnits): Precedence {
-    const { weight, first } = this.#holders.get(holder) ?? NOTHING;
+    const { weight, first } = this.#holders.get(holder) ?? NO_WORK;
     if (weight <= 0) return EQUAL;
     return { weight, first: unitsOf(first)[quota], firstWeight: first.weight > 0 ? first.weight : weight };
   }
@@ -144,44 +152,50 @@ function unitsOf({ requests, inputTokens, outputTokens }: Omit<FirstWork, "weigh
   return { requests, tokens: inputTokens + outputTokens, inputTokens, outputTokens };
 }
 
-function isNothing({ weight, classes }: WorkStanding): boolean {
-  return weight <= 0 && classes.length === 0;
+/** Whether nothing waits, and nothing is with batches. */
+export function isNoWork({ weight, classes, batched }: WorkStanding): boolean {
+  return weight <= 0 && classes.length + batched.length === 0;
 }
 
 /** Whether those who share would decide the same. */
 function isAlike(left: WorkStanding, right: WorkStanding): boolean {
-  return left.weight === right.weight && left.first.weight === right.first.weight;
+  const isSame = left.weight === right.weight && left.first.weight === right.first.weight;
+  return isSame && left.batched.length === right.batched.length;
 }
 
-function rowOf(name: string, { atMs, weight, first, classes }: Known, newestMs: number): HolderRow {
+function rowOf(name: string, { atMs, weight, first, classes, batched }: Known, newestMs: number): HolderRow {
   const isFirst = first.weight > 0;
   return [
     name,
     newestMs - atMs,
     weight,
     isFirst ? [first.weight, ...amountsOf(first)] : null,
-    classes.map((one) => [
-      one.deadlineMs === null ? null : Math.round(one.deadlineMs / 1_000),
-      ...amountsOf(one),
-    ]),
+    classes.map(classRow),
+    batched.map(classRow),
   ];
+}
+
+function classRow(one: DueClass): ClassRow {
+  return [one.deadlineMs === null ? null : Math.round(one.deadlineMs / 1_000), ...amountsOf(one)];
 }
 
 function amountsOf({ requests, inputTokens, outputTokens }: Omit<DueClass, "deadlineMs">): Amounts {
   return [Math.ceil(requests), Math.ceil(inputTokens), Math.ceil(outputTokens)];
 }
 
-function knownOf([, ago, weight, first, classes]: HolderRow, newestMs: number): Known {
+function knownOf([, ago, weight, first, classes, batched]: HolderRow, newestMs: number): Known {
   const [firstWeight, ...amounts] = first ?? ([0, 0, 0, 0] as const);
   return {
     atMs: newestMs - ago,
     weight,
     first: { weight: firstWeight, ...namedOf(amounts) },
-    classes: classes.map(([deadline, ...each]) => ({
-      deadlineMs: deadline === null ? null : deadline * 1_000,
-      ...namedOf(each),
-    })),
+    classes: classes.map(classOfRow),
+    batched: batched.map(classOfRow),
   };
+}
+
+function classOfRow([deadline, ...amounts]: ClassRow): DueClass {
+  return { deadlineMs: deadline === null ? null : deadline * 1_000, ...namedOf(amounts) };
 }
 
 function namedOf([requests, inputTokens, outputTokens]: Amounts): Omit<DueClass, "deadlineMs"> {

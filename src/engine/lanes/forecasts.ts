@@ -111,7 +111,7 @@ export class Forecasts {
     const { works: waiting, itemsPerRequest } = beside ?? this.#waitingFor(lane.limits, [lane]);
     const packed = itemsPerRequest ?? lane.pace.itemsPerRequest;
     const known = {
-      ...capacityOf(lane, nowMs, 1 - GUARD_SHARE, packed),
+      ...capacityOf(lane, nowMs, this.#rateShare(shared?.limits ?? lane.limits), packed),
       itemMs: lane.hasAnswered ? lane.itemMs : 0,
       concurrency: lane.limits.placesHoped,
     };
@@ -164,7 +164,7 @@ export class Forecasts {
     const known = this.#capacities.get(basis);
     if (known !== undefined) return known;
     const packed = this.#shared.get(provider)?.itemsPerRequest ?? pace.itemsPerRequest;
-    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, 1 - GUARD_SHARE, packed);
+    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, this.#rateShare(limits), packed);
     const usable = usableBy(capacity, requestsIn(basis.waiting, packed));
     this.#capacities.set(basis, usable);
     return usable;
@@ -179,9 +179,13 @@ export class Forecasts {
     return waiting;
   }
 
+  #rateShare(limits: LaneLimits): number {
+    return (1 - GUARD_SHARE) * this.#elsewhere.rateShare(limits);
+  }
+
   #waitingFor(limits: LaneLimits, lanes: Iterable<Lane>): WaitingWork {
     const own = waitingIn(lanes);
-    return { ...own, works: [...own.works, ...this.#elsewhere(limits, own.itemsPerRequest)] };
+    return { ...own, works: [...own.works, ...this.#elsewhere.works(limits, own.itemsPerRequest)] };
   }
 }
 
@@ -235,7 +239,7 @@ export class Urgencies {
       nowMs,
       closedMs: limits.cooldownMs(nowMs),
       capacity: { ...capacity, concurrency: limits.places },
-      waiting: [...own.works, ...this.#elsewhere(limits, own.itemsPerRequest)],
+      waiting: [...own.works, ...this.#elsewhere.works(limits, own.itemsPerRequest)],
     });
     const made = { ...own, atMs: nowMs, urgency };
     this.#known.set(limits, made);

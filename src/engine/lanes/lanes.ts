@@ -23,7 +23,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import type { ProviderLimits } from "../limits/provider_limits.ts";
-import { batchedElsewhere, type Now, type WorkElsewhere, worksElsewhere } from "../limits/work_elsewhere.ts";
+import { batchedElsewhere, elsewhereOf, type Now } from "../limits/work_elsewhere.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -75,8 +75,7 @@ export class Lanes {
     this.#trials = options.trials;
     this.retries = new ArmedClock(options.clock);
     const { clock, sender, limits } = options;
-    const elsewhere: WorkElsewhere = (of, itemsPerRequest) =>
-      worksElsewhere(limits.othersOf(of), nowOf(clock), itemsPerRequest);
+    const elsewhere = elsewhereOf(limits, () => nowOf(clock));
     this.#urgencies = new Urgencies(elsewhere);
     this.forecasts = new LaneForecasts({
       nowMs: () => clock.nowMs(),

@@ -15,11 +15,27 @@ import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
 import type { ProjectWork } from "../../queue/feasibility.ts";
 import { isFirst, type Urgency } from "../../queue/urgency.ts";
 
-/** What waits for limits at the other processes, where so many items share a request. */
-export type WorkElsewhere = (
-  limits: LaneLimits,
-  itemsPerRequest: number | undefined,
-) => readonly ProjectWork[];
+/** What waits for limits at the other processes. */
+export interface WorkElsewhere {
+  /** `itemsPerRequest`: so many items share a request here; absent: 1. */
+  works(limits: LaneLimits, itemsPerRequest: number | undefined): readonly ProjectWork[];
+  /** The part of a rate that all together use: 1 where no others are known. */
+  rateShare(limits: LaneLimits): number;
+}
+
+/** What is lost to the draws of several (3 to 8 % of 10 to 40 requests a minute with three engines): plans must not count on it. */
+const DRAWN_SHARE = 0.95;
+
+/** As far as the limits of an engine know. */
+export function elsewhereOf(
+  limits: { othersOf(limits: LaneLimits): readonly OtherWork[] },
+  now: () => Now,
+): WorkElsewhere {
+  return {
+    works: (of, itemsPerRequest) => worksElsewhere(limits.othersOf(of), now(), itemsPerRequest),
+    rateShare: (of) => (limits.othersOf(of).length === 0 ? 1 : DRAWN_SHARE),
+  };
+}
 
 /** One moment. */
 export interface Now {

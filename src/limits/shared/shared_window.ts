@@ -270,12 +270,13 @@ export class SharedWindow {
 
   /** Whole units of its share, the least of use or more; 0 while it is the turn of others, undefined while it has none. `sinceMs`: since its last ask, if it wanted units then. */
   #fairUnits(nowMs: number, name: string, holder: Holder, sinceMs: number | undefined): number | undefined {
-    const { least, drawMs, sequence, turn } = holder;
+    const { least, drawMs, turn } = holder;
     const limit = this.#limit(nowMs);
     if (least > limit) return least;
     const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
     const share = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
-    const even = (sequence * EVEN_STEP) % 1;
+    if (this.#areEqual(nowMs)) return Math.max(least, Math.ceil(share));
+    const even = evenOf(name, Math.floor(nowMs / drawMs));
     if (share >= least) return Math.floor(share + even);
     if (share <= 0 && !turn) return undefined;
     const isItsTurn = turn !== undefined || sinceMs === undefined || share / least + even >= 1;
@@ -287,6 +288,13 @@ export class SharedWindow {
     let living = 1;
     for (const { expiredSlot } of this.#holders.values()) if (expiredSlot === undefined) living += 1;
     return Math.min(DRAW_MS_MAX, Math.max(this.#drawMs, living * HOLDER_MS));
+  }
+
+  /** Whether all who ask have the same weight, and none has precedence. */
+  #areEqual(nowMs: number): boolean {
+    const [first, ...others] = this.#asking(nowMs).map(({ precedence }) => precedence);
+    const isEqual = (each: Precedence): boolean => each.first <= 0 && each.weight === first?.weight;
+    return first !== undefined && first.first <= 0 && others.every(isEqual);
   }
 
   #asking(nowMs: number): Asking[] {
@@ -338,6 +346,13 @@ export class SharedWindow {
     const fromMs = Math.max(this.#nextMs, nowMs - this.#drawMs);
     this.#nextMs = Math.min(fromMs + units * msPerUnit, nowMs + this.#windowMs);
   }
+}
+
+/** The same for all quotas of one draw: a request needs units of each. */
+function evenOf(name: string, draw: number): number {
+  let phase = 0;
+  for (let index = 0; index < name.length; index += 1) phase = (phase * 31 + name.charCodeAt(index)) % 65_536;
+  return ((draw % 1_000_000) * EVEN_STEP + phase / 65_536) % 1;
 }
 
 function slotOf(atMs: number): number {

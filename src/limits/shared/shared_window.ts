@@ -134,6 +134,8 @@ const HOLDER_MS = 15;
 const DRAW_MS_MAX = 10_000;
 /** The turn of a process without a share, while work with precedence waits: it is its turn as soon as it has one. */
 const WITHOUT_SHARE = 0;
+/** Of what the pace may earn ahead: from here on it is taken for what nobody can use now. */
+const IDLE_SHARE = 0.9;
 /** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
 const EVEN_STEP = 0.618_033_988_75;
 const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
@@ -275,7 +277,7 @@ export class SharedWindow {
     if (least > limit) return least;
     const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
     const share = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
-    if (this.#areEqual(nowMs)) return Math.max(least, Math.ceil(share));
+    if (this.#isUnclaimed(nowMs, name, holder)) return Math.max(least, Math.ceil(share));
     const even = evenOf(name, Math.floor(nowMs / drawMs));
     if (share >= least) return Math.floor(share + even);
     if (share <= 0 && !turn) return undefined;
@@ -290,11 +292,15 @@ export class SharedWindow {
     return Math.min(DRAW_MS_MAX, Math.max(this.#drawMs, living * HOLDER_MS));
   }
 
-  /** Whether all who ask have the same weight, and none has precedence. */
-  #areEqual(nowMs: number): boolean {
-    const [first, ...others] = this.#asking(nowMs).map(({ precedence }) => precedence);
-    const isEqual = (each: Precedence): boolean => each.first <= 0 && each.weight === first?.weight;
-    return first !== undefined && first.first <= 0 && others.every(isEqual);
+  /** Whether nearly all was earned that may be, and nobody has claimed it: shares of those who cannot use them now are lent. */
+  #isUnclaimed(nowMs: number, name: string, holder: Holder): boolean {
+    const perMs = this.#limit(nowMs) / this.#windowMs;
+    const burst = Math.max(1, perMs * BURST_MS);
+    const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
+    return (
+      earned - this.#claimedBefore(name, holder, burst) >=
+      Math.max(2 * holder.least, (burst + this.#drawMs * perMs) * IDLE_SHARE)
+    );
   }
 
   #asking(nowMs: number): Asking[] {

@@ -14,7 +14,8 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
-import { type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
+import { answerOf, type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
+import { unknownQuery } from "../service/http/validation.ts";
 import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
 import type { Forwarding } from "./forwarding.ts";
@@ -113,7 +114,7 @@ export class FleetRouter {
   /** Answers what concerns only this process, and returns whether it did: liveness, readiness while it is not ready, and metrics. */
   #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
     const { directory } = this.#options;
-    switch (pathOf(request)) {
+    switch (pathOf(request).replace(/\/$/, "")) {
       case "/metrics":
         this.#options.metrics(request, response);
         return true;
@@ -122,7 +123,7 @@ export class FleetRouter {
         return !directory.isFresh;
       case "/healthz":
         if (request.method !== "GET" && request.method !== "HEAD") return false;
-        alive(response); // without the database, too: a restart would not help
+        if (!refusesQuery(request, response)) alive(response); // without the database, too: a restart would not help
         return true;
       default:
         return false;
@@ -225,6 +226,13 @@ export function refuse(response: ServerResponse, { status, error }: ErrorAnswer)
 
 function alive(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
+}
+
+/** Answers a request with query parameters, for an address that takes none, and returns whether it had any. */
+export function refusesQuery({ url = "/" }: IncomingMessage, response: ServerResponse): boolean {
+  const unknown = unknownQuery(Object.fromEntries(new URLSearchParams(url.split("?", 2)[1])));
+  if (unknown !== undefined) refuse(response, answerOf(unknown));
+  return unknown !== undefined;
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {

@@ -177,6 +177,21 @@ describe("a request", () => {
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");
   });
 
+  it("for liveness is answered without the database, and for readiness is refused; both take no query parameters", async () => {
+    const made = await world(nobody);
+    await made.clock.advance(6_000); // without a reading
+    const found = async (path: string) => {
+      const response = await fetch(made.url + path);
+      const { status, error } = (await response.json()) as { status?: string; error?: { code: string } };
+      return [response.status, status ?? error?.code, response.headers.get("retry-after")];
+    };
+    expect(await found("/healthz")).toEqual([200, "ok", null]);
+    expect(await found("/healthz/")).toEqual([200, "ok", null]);
+    expect(await found("/healthz?x=1")).toEqual([422, "invalid_request", null]);
+    expect(await found("/readyz")).toEqual([503, "unavailable", "5"]);
+    expect(made.reads).toBe(0);
+  });
+
   it("is not answered from a partition that may be another worker's by now", async () => {
     const made = await world(nobody);
     made.local.set(1, answering("one"));

@@ -20,6 +20,7 @@ import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
 import type { Forwarding } from "./forwarding.ts";
 import { noteClient } from "./hop_headers.ts";
+import { BROKEN_OFF } from "./hops/hops.ts";
 import { inTime } from "./in_time.ts";
 import type { ProjectHomes } from "./project_homes.ts";
 import type { Gathering } from "./shared/gathered.ts";
@@ -67,11 +68,6 @@ const NO_OWNER = plain(
   "no process of the service can answer for this project now; try again",
 );
 const NOT_READY = plain(503, "unavailable", "this process cannot reach the database, or it is stopping");
-const BROKEN_OFF = plain(
-  502,
-  "connection_lost",
-  "the process that answers for this project broke off; whether the request was done is not known",
-);
 const NO_BYTES = new Uint8Array(0);
 
 /** A request on its way. */

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { FleetDirectory } from "../../src/fleet/directory.ts";
 import { FleetAccess } from "../../src/fleet/fleet_access.ts";
 import { Forwarding } from "../../src/fleet/forwarding.ts";
+import { Hops } from "../../src/fleet/hops/hops.ts";
 import { ProjectHomes } from "../../src/fleet/project_homes.ts";
 import { FleetRouter, type Handler } from "../../src/fleet/router.ts";
 import { Gathering } from "../../src/fleet/shared/gathered.ts";
@@ -52,12 +53,10 @@ async function world(reading: FleetReading): Promise<World> {
     return made.reading;
   });
   directory.take(reading, clock.nowMs());
-  const forwarding = new Forwarding(clock, "secret");
-  const gathering = new Gathering({ clock, directory, secret: "secret" });
-  closers.push(
-    () => forwarding.close(),
-    () => gathering.close(),
-  );
+  const hops = new Hops(clock, "secret");
+  const forwarding = new Forwarding(clock, hops);
+  const gathering = new Gathering({ clock, directory, hops });
+  closers.push(() => hops.close());
   const verifier = {
     verify: (header: string | undefined) =>
       header === undefined ? undefined : caller(header.replace("Bearer ", "")),

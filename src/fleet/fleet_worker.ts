@@ -33,6 +33,7 @@ import { openPartitionFiles } from "./partition_files.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
+import { claimSecretsKey } from "./secrets_claim.ts";
 import { ShardRows } from "./shards/shard_rows.ts";
 import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
 import { Gathering } from "./shared/gathered.ts";
@@ -169,6 +170,7 @@ async function claimPlace(
   { env = process.env }: FleetWorkerOptions,
   { place, time, database }: Omit<Entering, "notice">,
 ): Promise<void> {
+  await claimSecretsKey(place.secretsKeyId, database);
   const objects = await openObjects({ url: place.objects, env, clock: time.clock });
   try {
     await claimObjects(objects, { url: place.objects, database });

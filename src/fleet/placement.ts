@@ -107,6 +107,7 @@ function makes(
   loads: ReadonlyMap<string, number>,
   own: OwnState & { readonly parts: number },
 ): boolean {
+  if (own.closing.length > 0) return false; // it has lost one, which may be released for it before it is closed here
   if (own.idleMs >= HANDOVER_MS && own.parts < PARTITIONS_MAX * loads.size) return true;
   const idle = [...loads]
     .filter(([, load]) => load === 0)

@@ -1,5 +1,5 @@
 /**
- * Requests that concern every partition: each of them is asked, and their answers become one.
+ * Requests that concern every partition: sent to each of them, and answered with their joined answers.
  *
  *   GET /v0/margin              the projects of all partitions, and the sums over them; needs each partition to have an owner
  *   POST /v0/provider-events/   a hint that a batch has ended: nobody knows which partition has it
@@ -112,7 +112,7 @@ async function readAnswer(answer: IncomingMessage): Promise<PartAnswer | undefin
   return { status, headers, text: Buffer.concat(chunks).toString() };
 }
 
-/** One that was refused says so for all. */
+/** If one partition has refused, its refusal is the answer. */
 function joined(answers: readonly PartAnswer[]): PartAnswer {
   const [first] = answers as [PartAnswer]; // there is one
   const refused = answers.find(({ status }) => status !== 200);

@@ -248,7 +248,7 @@ export class Urgencies {
 }
 
 /** What waits in lanes, by its runs, and how many of its items share a request; undefined where nothing waits. */
-export interface WaitingWork {
+interface WaitingWork {
   readonly works: readonly ProjectWork[];
   readonly itemsPerRequest: number | undefined;
 }

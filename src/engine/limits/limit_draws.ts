@@ -60,9 +60,8 @@ export class LimitDraws {
   readonly #works = new Map<string, DrawnWork>();
   readonly #facts: { readonly name: string; readonly lane: LaneFacts }[] = [];
   #armed: { readonly timer: Timer; readonly atMs: number } | undefined;
-  #isDrawing = false;
-  #lacks = false;
-  #lastMs = Number.NEGATIVE_INFINITY;
+  /** The draw under way, or the last one. `lacks`: something was lacking since it began. */
+  readonly #last = { atMs: Number.NEGATIVE_INFINITY, isUnderWay: false, lacks: false };
   #isClosed = false;
 
   constructor(options: LimitDrawsOptions) {
@@ -110,7 +109,7 @@ export class LimitDraws {
   close(): void {
     this.#isClosed = true;
     this.#armed?.timer.cancel();
-    if (!this.#isDrawing) this.#giveBack();
+    if (!this.#last.isUnderWay) this.#giveBack();
   }
 
   #giveBack(): void {
@@ -122,14 +121,14 @@ export class LimitDraws {
   }
 
   #lack(): void {
-    this.#lacks = true;
-    if (!this.#isDrawing) this.#arm(this.#lastMs + BETWEEN_MS - this.#options.clock.nowMs());
+    this.#last.lacks = true;
+    if (!this.#last.isUnderWay) this.#arm(this.#last.atMs + BETWEEN_MS - this.#options.clock.nowMs());
   }
 
   /** Draws when it is time: between two requests of a slow limit there may have been nothing to draw for. */
   #lackLater(): void {
-    if (!this.#isDrawing && !this.#isSoon)
-      this.#arm(this.#lastMs + this.#drawMs - this.#options.clock.nowMs());
+    if (!this.#last.isUnderWay && !this.#isSoon)
+      this.#arm(this.#last.atMs + this.#drawMs - this.#options.clock.nowMs());
   }
 
   get #isSoon(): boolean {
@@ -151,23 +150,23 @@ export class LimitDraws {
   async #draw(): Promise<void> {
     const { clock, pool, pumpAll } = this.#options;
     const drawing = this.#drawing(clock.nowMs());
-    this.#lacks = false;
+    this.#last.lacks = false;
     const { blocks, places, works, facts } = drawing;
     if (blocks.length + places.length + works.length + facts.length === 0 || pool === undefined) {
       if (this.#works.size > 0) this.#arm(REPORT_MS); // something may go with batches, without a draw
       return; // idle until something is lacking
     }
-    this.#isDrawing = true;
-    this.#lastMs = clock.nowMs();
+    this.#last.isUnderWay = true;
+    this.#last.atMs = clock.nowMs();
     const answers = await pool.draw(drawing).catch((error: unknown) => {
       debug.limits?.(`no answer to a draw: ${String(error)}`);
       return undefined;
     });
-    this.#isDrawing = false;
+    this.#last.isUnderWay = false;
     if (answers !== undefined && this.#answered(drawing, answers)) pumpAll();
     if (this.#isClosed) this.#giveBack();
     this.#arm(
-      this.#lacks && answers !== undefined
+      this.#last.lacks && answers !== undefined
         ? BETWEEN_MS
         : this.#drawMs * (1 + JITTER * (clock.random() - 0.5)),
     );

@@ -24,7 +24,7 @@
  * whose turn it is keeps it until there is room for its next request: later ones leave it that much.
  */
 import type { Precedence } from "./shared_work.ts";
-import { type Asking, shareOf } from "./shares.ts";
+import { shareOf, type UnitsAsker } from "./shares.ts";
 
 /** What one process asks for. */
 export interface BlockAsk {
@@ -303,7 +303,7 @@ export class SharedWindow {
     );
   }
 
-  #asking(nowMs: number): Asking[] {
+  #asking(nowMs: number): UnitsAsker[] {
     return [...this.#holders].flatMap(([name, { wanted, askedMs, drawMs }]) =>
       wanted > 0 && nowMs - askedMs <= ASKS_KEPT * drawMs
         ? [{ name, wanted, precedence: this.#precedenceOf(name) }]

@@ -5,14 +5,14 @@ import type { Precedence } from "./shared_work.ts";
 import { type Claim, shareAt, waterLevel } from "./water_filling.ts";
 
 /** One who asks. */
-export interface Asking {
+export interface UnitsAsker {
   readonly name: string;
   readonly wanted: number;
   readonly precedence: Precedence;
 }
 
 /** Of an amount, for one of those who ask; Infinity if all that it wants is less than its share, or if the others have none. */
-export function shareOf(name: string, amount: number, asking: readonly Asking[]): number {
+export function shareOf(name: string, amount: number, asking: readonly UnitsAsker[]): number {
   const claims = asking.map(claimsOf);
   const own = claims.find((each) => each.name === name);
   if (own === undefined || claims.length === 1) return Number.POSITIVE_INFINITY;
@@ -31,7 +31,7 @@ export function shareOf(name: string, amount: number, asking: readonly Asking[])
 }
 
 /** What one wants with precedence, and without. */
-function claimsOf({ name, wanted, precedence }: Asking): {
+function claimsOf({ name, wanted, precedence }: UnitsAsker): {
   readonly name: string;
   readonly first: Claim;
   readonly rest: Claim;

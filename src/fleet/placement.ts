@@ -1,7 +1,7 @@
 /**
  * Which partitions a worker takes, makes and releases: decided by each worker for itself, from the same rows.
  *
- *   a free partition       goes to the worker with the fewest; if that one does not take it, to the next one 3 s later, and so on
+ *   a free partition       goes to the worker with the fewest; if that one does not take it, to the next one 2 s later, and so on
  *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one; after 30 s without one, makes a new
  *                          one, unless two exist for each worker; where no worker has two, makes a new one at once
  *   a leaving worker       releases all
@@ -52,7 +52,7 @@ export type PlacementStep =
   | { readonly kind: "release"; readonly part: number };
 
 /** How long each worker has for its turn before the next one takes a free partition. */
-export const TURN_MS = 3_000;
+export const TURN_MS = 2_000;
 /** How long a worker without a partition waits for one that is released. */
 export const HANDOVER_MS = 30_000;
 /**

@@ -113,6 +113,7 @@ async function draws(): Promise<void> {
               ask: { ...ask, sequence, spent: sequence === 1 ? 0 : 10 },
             })),
             places: [],
+            works: [],
             facts: [],
           });
     };

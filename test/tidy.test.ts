@@ -89,7 +89,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["posted"],
     ["submissions"],
   ],
-  fleet: [["shards", "shared"]],
+  fleet: [["hops"], ["shards", "shared"]],
   spend: [["formats"]],
   testing: [["simulated"]],
   service: [

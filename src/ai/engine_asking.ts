@@ -92,14 +92,20 @@ export class EngineAsking implements Asks {
   /** Settles as the task does, or rejects when what holds an item of it does not pass by itself. */
   async #unlessHeld(call: Omit<WaitingCall, "leave">, finished: Promise<LibraryTask>): Promise<LibraryTask> {
     let waiting: WaitingCall | undefined;
+    let isLeft = false;
     const held = new Promise<never>((_, reject) => {
-      const leave = (object: LibraryObject): void => void this.#heldError(call.taskId, object).then(reject);
+      const leave = (object: LibraryObject): void => {
+        isLeft = true;
+        void this.#heldError(call.taskId, object).then(reject);
+      };
       waiting = { ...call, leave };
       this.#waiting.add(waiting);
     });
     this.#timer ??= this.#nextLook();
     try {
-      return await Promise.race([finished, held]);
+      const task = await Promise.race([finished, held]);
+      // It is cancelled when it is left, and may end by that before the refusal is there.
+      return isLeft && task.objects.some(({ status }) => status !== "completed") ? await held : task;
     } finally {
       if (waiting !== undefined) this.#waiting.delete(waiting);
       if (this.#waiting.size === 0) this.#timer?.cancel();

@@ -25,7 +25,7 @@ import { loadSqlite } from "../store/sqlite_database.ts";
 import { FleetDatabase } from "./fleet_database.ts";
 import { claimObjects } from "./objects_owner.ts";
 import { partitionRoot } from "./partition_files.ts";
-import { joinedProgress, joinedSummary } from "./shards/joined_summary.ts";
+import { attemptsOf, joinedProgress, joinedSummary } from "./shards/joined_summary.ts";
 import { type RunMark, readMark, writeMark } from "./shards/run_mark.ts";
 import { RunRows, type SeenShard } from "./shards/run_rows.ts";
 import { shardLines, uploadShards } from "./shards/shard_input.ts";
@@ -81,9 +81,13 @@ async function runLocked(options: FleetRunOptions): Promise<Summary> {
     database = await FleetDatabase.open(store, clock);
     const rows = new RunRows(database.query);
     await claimObjects(objects, { url: options.objects ?? store, database });
-    await makeRun(rows, objects, options, begun.mark);
+    const attemptsBefore = await makeRun(rows, objects, options, begun.mark);
     output = await disk.open(options.out, "write");
-    return await new ClientRun(options, { disk, rows, answers, output }, begun).finished();
+    return await new ClientRun(
+      options,
+      { disk, rows, answers, output },
+      { ...begun, attemptsBefore },
+    ).finished();
   } finally {
     await output?.close();
     await answers.close();
@@ -154,18 +158,19 @@ function refuseOther(mark: RunMark, { input, options, outBytes, out, name }: See
     );
 }
 
-/** Makes the run. Where an earlier call has made it, sets the cap and releases held shards instead. */
+/** Makes the run. Where an earlier call has made it, sets the cap and releases held shards instead. Resolves with the attempts that were made before. */
 async function makeRun(
   rows: RunRows,
   objects: Objects,
   { input, out, terms, maxCostUsd }: FleetRunOptions,
   { id, lines, appended, ...mark }: RunMark,
-): Promise<void> {
+): Promise<number> {
   const capNano = maxCostUsd === undefined ? undefined : nanoOf(maxCostUsd);
   if (await rows.has(id)) {
+    const attempts = attemptsOf((await rows.shards(id)).map(({ counts }) => counts));
     await rows.setCap(id, capNano);
     await rows.release(id);
-    return;
+    return attempts;
   }
   if (appended > 0)
     throw new PerigeeError(
@@ -182,6 +187,7 @@ async function makeRun(
       { id, name: resolve(out), options: mark.options, input: mark.input, capNano, slaMs },
       shards,
     );
+    return 0;
   } finally {
     await file.close();
   }
@@ -197,12 +203,16 @@ interface ClientPlace {
 class ClientRun {
   readonly #options: FleetRunOptions;
   readonly #place: ClientPlace;
-  readonly #begun: BegunRun;
+  readonly #begun: BegunRun & { readonly attemptsBefore: number };
   #mark: RunMark;
   /** Items that had ended when held shards were last released. */
   #settledBefore = -1;
 
-  constructor(options: FleetRunOptions, place: ClientPlace, begun: BegunRun) {
+  constructor(
+    options: FleetRunOptions,
+    place: ClientPlace,
+    begun: BegunRun & { readonly attemptsBefore: number },
+  ) {
     this.#options = options;
     this.#place = place;
     this.#begun = begun;
@@ -224,7 +234,7 @@ class ClientRun {
       if (shards.every(({ state }) => state === "done")) return this.#over(shards);
       const isHeld = !shards.some(({ state }) => state === "waiting" || state === "claimed");
       if (isHeld && (!isShort(shards) || progress.settled === this.#settledBefore))
-        return this.#summary(shards, { status: "paused" });
+        return this.#summary(shards, { status: "paused", ...this.#unwritten(shards) });
       if (isHeld) {
         this.#settledBefore = progress.settled;
         await rows.release(this.#mark.id); // what others did not spend
@@ -253,6 +263,17 @@ class ClientRun {
     }
   }
 
+  /** Why the output lacks answers of items that have ended; empty when it has all. */
+  #unwritten(shards: readonly SeenShard[]): { readonly reason?: string } {
+    const ends = shards.slice(this.#mark.appended).map(({ counts }) => JSON.parse(counts) as Summary); // as its worker wrote it
+    const count = ends.reduce((sum, { items, counts }) => sum + items - counts.submitted, 0);
+    if (count === 0) return {};
+    const answers = count === 1 ? "1 answer is" : `${count} answers are`;
+    return {
+      reason: `${answers} not in ${this.#options.out} yet, but in the store: a shard is written when all of its lines have ended`,
+    };
+  }
+
   async #over(shards: readonly SeenShard[]): Promise<Summary> {
     const { disk, rows } = this.#place;
     const summary = this.#summary(shards, { status: "completed" });
@@ -275,6 +296,7 @@ class ClientRun {
         taskId: this.#mark.id,
         output: out,
         elapsedMs: Math.round(clock.nowMs() - this.#begun.startedMs),
+        attemptsBefore: this.#begun.attemptsBefore,
       },
     );
     const left = open.reduce((sum, { lines }) => sum + lines, 0);

@@ -24,6 +24,7 @@ import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
 import { FleetDatabase } from "./fleet_database.ts";
 import { FleetMetrics } from "./fleet_metrics.ts";
 import { Forwarding } from "./forwarding.ts";
+import { Hops } from "./hops/hops.ts";
 import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
 import { claimObjects } from "./objects_owner.ts";
@@ -32,6 +33,7 @@ import { openPartitionFiles } from "./partition_files.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
+import { claimSecretsKey } from "./secrets_claim.ts";
 import { ShardRows } from "./shards/shard_rows.ts";
 import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
 import { Gathering } from "./shared/gathered.ts";
@@ -114,11 +116,9 @@ async function enter(
   closers.push(() => measurer.close());
   const secret = await database.secret();
   await claimPlace(options, { place, time, database });
-  const forwarding = new Forwarding(clock, secret);
-  closers.push(() => forwarding.close());
+  const hops = new Hops(clock, secret);
+  closers.push(() => hops.close());
   const directory = new FleetDirectory(clock, () => readFleet(query));
-  const gathering = new Gathering({ clock, directory, secret });
-  closers.push(() => gathering.close());
   const fleet = (): FleetState => directory.stateFor(id);
   const metrics = new FleetMetrics(fleet, options.metricsPort !== undefined);
   const limitPool = metrics.counting(pool);
@@ -143,7 +143,9 @@ async function enter(
   const rows = new WorkerRows(query, entry, time);
   membership = new Membership({ clock, rows, directory, owned, role: place.role, onNotice: notice });
   const router = new FleetRouter({
-    ...{ clock, directory, access, forwarding, gathering, local: owned },
+    ...{ clock, directory, access, local: owned },
+    forwarding: new Forwarding(clock, hops),
+    gathering: new Gathering({ clock, directory, hops }),
     homes: new ProjectHomes(query),
     metrics: (request, response) => void metrics.answer(request, response).catch(() => response.destroy()),
     isBehindProxy: options.isBehindProxy === true,
@@ -168,6 +170,7 @@ async function claimPlace(
   { env = process.env }: FleetWorkerOptions,
   { place, time, database }: Omit<Entering, "notice">,
 ): Promise<void> {
+  await claimSecretsKey(place.secretsKeyId, database);
   const objects = await openObjects({ url: place.objects, env, clock: time.clock });
   try {
     await claimObjects(objects, { url: place.objects, database });

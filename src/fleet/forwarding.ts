@@ -9,24 +9,13 @@
  * The router reads a small body in advance, so that the request can be sent again. A large one waits for the worker's `100 Continue`: until
  * then nothing of it was read.
  *
- * Node's own client, not undici, whose one importer is the transport of attempts: headers pass through as they came.
+ * A streamed call that breaks off ends with an error for its client (hops/whole_events.ts).
  */
-import {
-  Agent,
-  type ClientRequest,
-  type IncomingMessage,
-  type ServerResponse,
-  request as send,
-} from "node:http";
+import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
-import {
-  ELSEWHERE_HEADER,
-  PART_HEADER,
-  passedHeaders,
-  SECRET_HEADER,
-  withoutCoding,
-  withoutFraming,
-} from "./hop_headers.ts";
+import { ELSEWHERE_HEADER, passedHeaders, withoutCoding, withoutFraming } from "./hop_headers.ts";
+import { BROKEN_OFF, type Hops, type HopTarget } from "./hops/hops.ts";
+import { isStreamedCall, wholeEvents } from "./hops/whole_events.ts";
 
 /** A request of a client, and its body once that was read. */
 export interface RoutedRequest {
@@ -36,33 +25,22 @@ export interface RoutedRequest {
   readonly body: Uint8Array | undefined;
 }
 
-/** The worker that is to answer. */
-export interface ForwardTarget {
-  readonly address: string;
-  readonly part: number;
-  /** Aborts when the worker is known to be dead: it may hold the connection and never answer. */
-  readonly died: AbortSignal;
-}
-
 export type Forwarded = "done" | "unsent" | "lost";
 
 const CONNECT_MS = 2_000;
-/** Shorter than the private port keeps idle connections (ports.ts). */
-const IDLE_MS = 30_000;
 const WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
 
 export class Forwarding {
   readonly #clock: Clock;
-  readonly #secret: string;
-  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+  readonly #hops: Hops;
 
-  constructor(clock: Clock, secret: string) {
+  constructor(clock: Clock, hops: Hops) {
     this.#clock = clock;
-    this.#secret = secret;
+    this.#hops = hops;
   }
 
   /** Never rejects. After `done` the response is over or broken off; after the others nothing of it was written. */
-  forward(routed: RoutedRequest, target: ForwardTarget): Promise<Forwarded> {
+  forward(routed: RoutedRequest, target: HopTarget): Promise<Forwarded> {
     return new Promise((resolve) => {
       const { response } = routed;
       const upstream = this.#begin(routed, target);
@@ -73,16 +51,13 @@ export class Forwarding {
         if (isOver) return;
         isOver = true;
         timer.cancel();
-        target.died.removeEventListener("abort", onDeath);
         response.off("close", onLeft);
         resolve(result);
       };
-      const onDeath = (): void => void upstream.destroy(new Error("the worker is dead"));
       const onLeft = (): void => {
         upstream.destroy();
         end("done");
       };
-      target.died.addEventListener("abort", onDeath);
       response.once("close", onLeft);
       upstream.once("socket", (socket) => {
         const connected = (): void => {
@@ -107,27 +82,17 @@ export class Forwarding {
           if (!upstream.writableFinished) leaveUpload(routed.request, upstream);
         });
       });
-      if (target.died.aborted) onDeath();
     });
   }
 
-  close(): void {
-    this.#agent.destroy();
-  }
-
-  #begin({ request, body }: RoutedRequest, { address, part }: ForwardTarget): ClientRequest {
-    const { method = "GET", url = "/", rawHeaders, headers } = request;
-    const came = passedHeaders(rawHeaders, headers.connection);
-    const passed = body === undefined ? came : withoutFraming(came);
-    passed.push(SECRET_HEADER, this.#secret, PART_HEADER, String(part));
-    if (body === undefined) passed.push("expect", "100-continue");
+  #begin({ request, body }: RoutedRequest, target: HopTarget): ClientRequest {
+    const { method = "GET", url, rawHeaders, headers: came } = request;
+    const passed = passedHeaders(rawHeaders, came.connection);
+    const headers = body === undefined ? passed : withoutFraming(passed);
+    if (body === undefined) headers.push("expect", "100-continue");
     else if (body.byteLength > 0 || WITH_BODY.has(method))
-      passed.push("content-length", String(body.byteLength));
-    const { hostname, port } = new URL(address);
-    const upstream = send({
-      ...{ host: hostname.replace(/^\[|\]$/g, ""), port, method, path: url, agent: this.#agent },
-      headers: passed,
-    });
+      headers.push("content-length", String(body.byteLength));
+    const upstream = this.#hops.begin(target, { method, url, headers });
     if (body?.byteLength === 0) upstream.end();
     else if (body !== undefined) upstream.end(body);
     else upstream.once("continue", () => void request.pipe(upstream));
@@ -143,10 +108,11 @@ function relay(answer: IncomingMessage, { request, response }: RoutedRequest, do
   response.writeHead(statusCode, statusMessage, passed);
   response.flushHeaders();
   answer.on("error", () => undefined); // it closes then
-  answer.pipe(response);
+  const events = isStreamedCall(request, answer) ? wholeEvents() : undefined;
+  (events === undefined ? answer : answer.pipe(events.through)).pipe(response);
   response.once("finish", done);
   answer.once("close", () => {
-    if (answer.complete) return;
+    if (answer.complete || events?.breakOff(BROKEN_OFF.error) === true) return;
     response.destroy();
     done();
   });

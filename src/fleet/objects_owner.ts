@@ -1,13 +1,12 @@
 /**
- * Where the objects of a fleet are, and whose a place of objects is. The object `owner` there names the database that first used it and has a number
- * of its own, and the database notes both. So all workers have the same objects, and no second database sweeps those of the first, because no row of
- * its own names them.
+ * Ties a fleet's database to its place of objects. The object `owner` in that place contains the name of the first database that used it, and a random
+ * number. The database notes both. So all workers use one place, and a second database does not sweep objects that only rows of the first name.
  *
  *   place:    nobody's -> this database's -> refused to any other
  *   database: nowhere  -> at this place   -> refused with any other
  *
  * The name of a database is a hash of the fleet's secret, of the server's system identifier, which a standby shares, and of the numbers of the database
- * and its table. So a copy of the database is another one. Where a role may not read the identifier, a copy on another server is taken for the same.
+ * and its table. So a copy of the database has another name. Where the role may not read the identifier, a copy on another server may have the same one.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { PerigeeError } from "../errors.ts";
@@ -65,7 +64,7 @@ interface Placed {
   readonly isNew: boolean;
 }
 
-/** What `owner` says; it is made where it does not exist and the database has no other place. */
+/** The content of `owner`, which is made if it does not exist and the database has noted no place. */
 async function placeAt(objects: Pick<Objects, "get" | "put">, { url, name, isNew }: Placed): Promise<string> {
   const read = async (): Promise<string | undefined> => {
     const bytes = await objects.get(OWNER, 0, OWNER_BYTES_MAX);

@@ -7,7 +7,8 @@
  *   open    -> closing             (it was taken over, or its store failed)
  *
  * A partition that closes gets no new requests. Those under way have 3 s, then its service has 5 s to close. Then its store is closed in any case,
- * in at most 5 s, which frees the partition: for its next owner, what was in flight is unanswered.
+ * in at most 1 s, which frees the partition: for its next owner, what was in flight is unanswered. Where the store has failed, nothing more can be
+ * recorded: its service has 1 s, so that this worker may take the partition again soon.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
@@ -38,6 +39,7 @@ export interface OwnedPartitionsOptions {
 const BARRED_MS = 30_000;
 const REQUESTS_MS = 3_000;
 const CLOSE_MS = 5_000;
+const FAILED_CLOSE_MS = 1_000;
 /** With the two above, a partition is released within 9 s: its lease is given back, or ends. */
 const STORE_MS = 1_000;
 
@@ -46,6 +48,8 @@ interface OwnPartition {
   opened?: OpenedPartition;
   /** Answers that are under way. */
   readonly responses: Set<ServerResponse>;
+  /** Its store has failed, or another worker has taken it over. */
+  isLost: boolean;
   readonly handler: Handler;
   done: Promise<void>;
 }
@@ -85,7 +89,7 @@ export class OwnedPartitions implements LocalServices {
     if (this.#owned.has(part)) return Promise.resolve();
     const responses = new Set<ServerResponse>();
     const owned: OwnPartition = {
-      ...{ state: "opening", responses, done: Promise.resolve() },
+      ...{ state: "opening", responses, isLost: false, done: Promise.resolve() },
       handler: (request, response) => this.#handle(owned, request, response),
     };
     this.#owned.set(part, owned);
@@ -117,6 +121,7 @@ export class OwnedPartitions implements LocalServices {
       owned.state = "open";
       onNotice(`partition ${part} is open, after ${Math.round(clock.nowMs() - startedMs)} ms`);
       void owned.opened.service.failed.then((error) => {
+        owned.isLost = true;
         onNotice(`partition ${part} is given up: ${error.message}`);
         return this.release(part);
       });
@@ -141,8 +146,9 @@ export class OwnedPartitions implements LocalServices {
   async #close(part: number, owned: OwnPartition): Promise<void> {
     const { clock, onNotice, onChange } = this.#options;
     const opened = owned.opened as OpenedPartition; // it was open
-    await inTime(clock, REQUESTS_MS, answered(owned.responses));
-    const isClosed = (await inTime(clock, CLOSE_MS, settled(opened.service.close()))) === true;
+    if (!owned.isLost) await inTime(clock, REQUESTS_MS, answered(owned.responses));
+    const closeMs = owned.isLost ? FAILED_CLOSE_MS : CLOSE_MS;
+    const isClosed = (await inTime(clock, closeMs, settled(opened.service.close()))) === true;
     await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
     if (isClosed) await opened.closeFiles().catch(() => undefined);
     this.#owned.delete(part);

@@ -2,7 +2,8 @@
  * Which partitions a worker takes, makes and releases: decided by each worker for itself, from the same rows.
  *
  *   a free partition       goes to the worker with the fewest; if that one does not take it, to the next one 3 s later, and so on
- *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one; else makes a new one
+ *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one; after 30 s without one, makes a new
+ *                          one, unless two exist for each worker; where no worker has two, makes a new one at once
  *   a leaving worker       releases all
  *
  * Workers may decide from different rows: taking a partition is atomic in the database, so a wrong guess costs a second. A worker never
@@ -54,6 +55,11 @@ export type PlacementStep =
 export const TURN_MS = 3_000;
 /** How long a worker without a partition waits for one that is released. */
 export const HANDOVER_MS = 30_000;
+/**
+ * For each worker: while so many exist, a worker that was not released one waits on. Otherwise each time that a busy machine is late, the fleet would
+ * have one partition more, for ever.
+ */
+const PARTITIONS_MAX = 2;
 
 /** What the worker does now; mostly nothing. */
 export function placementSteps(rows: FleetRows, own: OwnState): PlacementStep[] {
@@ -68,7 +74,8 @@ export function placementSteps(rows: FleetRows, own: OwnState): PlacementStep[] 
   if (!loads.has(own.id)) return []; // its own row is not in the reading yet
   const taken = taking(free, loads, own);
   if (taken.length > 0) return taken.map((part) => ({ kind: "take", part }));
-  if (own.kept.length === 0) return makes(free, loads, own) ? [{ kind: "make" }] : [];
+  if (own.kept.length === 0)
+    return makes(free, loads, { ...own, parts: rows.partitions.length }) ? [{ kind: "make" }] : [];
   return releasing(free.length, rows, own).map((part) => ({ kind: "release", part }));
 }
 
@@ -94,9 +101,14 @@ function taking(free: readonly number[], before: ReadonlyMap<string, number>, ow
   });
 }
 
-/** Whether a worker without a partition makes one: none is free for it, and no worker has one to release for it. */
-function makes(free: readonly number[], loads: ReadonlyMap<string, number>, own: OwnState): boolean {
-  if (own.idleMs >= HANDOVER_MS) return true;
+/** Whether a worker without a partition makes one: none is free for it, and no worker has one to release for it. `parts`: how many exist. */
+function makes(
+  free: readonly number[],
+  loads: ReadonlyMap<string, number>,
+  own: OwnState & { readonly parts: number },
+): boolean {
+  if (own.closing.length > 0) return false; // it has lost one, which may be released for it before it is closed here
+  if (own.idleMs >= HANDOVER_MS && own.parts < PARTITIONS_MAX * loads.size) return true;
   const idle = [...loads]
     .filter(([, load]) => load === 0)
     .map(([id]) => id)

@@ -14,11 +14,13 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
-import { type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
+import { answerOf, type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
+import { unknownQuery } from "../service/http/validation.ts";
 import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
 import type { Forwarding } from "./forwarding.ts";
 import { noteClient } from "./hop_headers.ts";
+import { BROKEN_OFF } from "./hops/hops.ts";
 import { inTime } from "./in_time.ts";
 import type { ProjectHomes } from "./project_homes.ts";
 import type { Gathering } from "./shared/gathered.ts";
@@ -66,11 +68,6 @@ const NO_OWNER = plain(
   "no process of the service can answer for this project now; try again",
 );
 const NOT_READY = plain(503, "unavailable", "this process cannot reach the database, or it is stopping");
-const BROKEN_OFF = plain(
-  502,
-  "connection_lost",
-  "the process that answers for this project broke off; whether the request was done is not known",
-);
 const NO_BYTES = new Uint8Array(0);
 
 /** A request on its way. */
@@ -113,7 +110,7 @@ export class FleetRouter {
   /** Answers what concerns only this process, and returns whether it did: liveness, readiness while it is not ready, and metrics. */
   #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
     const { directory } = this.#options;
-    switch (pathOf(request)) {
+    switch (pathOf(request).replace(/\/$/, "")) {
       case "/metrics":
         this.#options.metrics(request, response);
         return true;
@@ -122,7 +119,7 @@ export class FleetRouter {
         return !directory.isFresh;
       case "/healthz":
         if (request.method !== "GET" && request.method !== "HEAD") return false;
-        alive(response); // without the database, too: a restart would not help
+        if (!refusesQuery(request, response)) alive(response); // without the database, too: a restart would not help
         return true;
       default:
         return false;
@@ -225,6 +222,13 @@ export function refuse(response: ServerResponse, { status, error }: ErrorAnswer)
 
 function alive(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
+}
+
+/** Answers a request with query parameters, for an address that takes none, and returns whether it had any. */
+export function refusesQuery({ url = "/" }: IncomingMessage, response: ServerResponse): boolean {
+  const unknown = unknownQuery(Object.fromEntries(new URLSearchParams(url.split("?", 2)[1])));
+  if (unknown !== undefined) refuse(response, answerOf(unknown));
+  return unknown !== undefined;
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {

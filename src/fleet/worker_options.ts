@@ -29,6 +29,8 @@ export interface FleetPlace {
   readonly port: number;
   readonly privateHost: string;
   readonly privatePort: number;
+  /** The id of the key for secrets. */
+  readonly secretsKeyId: string;
 }
 
 const ROLES: readonly WorkerRole[] = ["all", "api", "worker"];
@@ -62,7 +64,8 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
       "usage",
       "a worker without a public port needs the public address of the service, which links begin with: set publicUrl (perigee serve: --public-url)",
     );
-  if ((await givenKey(env, "PERIGEE_SECRETS_KEY")) === undefined)
+  const secretsKey = await givenKey(env, "PERIGEE_SECRETS_KEY");
+  if (secretsKey === undefined)
     throw new PerigeeError(
       "invalid_config",
       "PERIGEE_SECRETS_KEY is not set: the workers of a fleet share one key for secrets of satellites; set the same one for all, such as the output of `openssl rand -base64 32`",
@@ -71,6 +74,7 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
     ...{ role, name, host, privateHost, store: fleet.store, objects: fleet.objects ?? fleet.store },
     port: fleet.port ?? 8080,
     privatePort: fleet.privatePort ?? 0,
+    secretsKeyId: secretsKey.id,
   };
 }
 

@@ -3,6 +3,7 @@
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { scheduler } from "node:timers/promises";
 import { APICallError } from "@ai-sdk/provider";
 import { embed, embedMany } from "ai";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -222,6 +223,24 @@ describe("embedMany", () => {
     await expect(
       embedMany({ model: perigee.embeddingModel("openai:text-embedding-3-small"), values: ["one", "two"] }),
     ).rejects.toMatchObject({ code: "key_missing", message: expect.stringMatching(/set OPENAI_API_KEY/) });
+  });
+
+  it("says what only the program can change when the cancelled task ends before its cancel is acknowledged", async () => {
+    await using world = new Embeddings();
+    const engine = await world.openHere();
+    const slow = new Proxy(engine, {
+      get: (target, name) => {
+        const found: unknown = Reflect.get(target, name, target);
+        if (typeof found !== "function") return found;
+        if (name !== "cancel") return found.bind(target);
+        return async (taskId: string) => {
+          await target.cancel(taskId);
+          for (let turn = 0; turn < 100; turn += 1) await scheduler.yield(); // the end of the task is told meanwhile
+        };
+      },
+    });
+    const model = createPerigee(slow, { sla: 60 }).embeddingModel("openai:text-embedding-3-small");
+    await expect(embedMany({ model, values: ["one", "two"] })).rejects.toMatchObject({ code: "key_missing" });
   });
 
   it.each([

@@ -1,52 +1,9 @@
 /** Several engines under one limit, on one clock, with a pool in memory. */
 import { describe, expect, it } from "vitest";
-import type { LimitPool, PoolAnswers, PoolDraw } from "../../src/limits/shared/limit_pool.ts";
-import { exchangeFacts, type SharedFactsState } from "../../src/limits/shared/shared_facts.ts";
-import { SharedPlaces } from "../../src/limits/shared/shared_places.ts";
-import { SharedWindow } from "../../src/limits/shared/shared_window.ts";
 import { FakeClock } from "../../src/testing/index.ts";
+import { MemoryPool } from "./memory_pool.ts";
 import { mostInAMinute } from "./runs.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
-
-/** Answers after 5 ms; while `isAway`, not at all. */
-class MemoryPool implements LimitPool {
-  isAway = false;
-  readonly quotas = new Set<string>();
-  readonly #clock: FakeClock;
-  readonly facts = new Map<string, SharedFactsState>();
-  draws = 0;
-  readonly #windows = new Map<string, SharedWindow>();
-  readonly #places = new Map<string, SharedPlaces>();
-
-  constructor(clock: FakeClock) {
-    this.#clock = clock;
-  }
-
-  async draw({ blocks, places, facts }: PoolDraw): Promise<PoolAnswers> {
-    await this.#clock.sleep(5);
-    if (this.isAway) throw new Error("away");
-    const nowMs = this.#clock.nowMs();
-    this.draws += 1;
-    return {
-      blocks: blocks.map(({ quota, ask }) => {
-        const window = this.#windows.get(quota) ?? new SharedWindow();
-        this.#windows.set(quota, window);
-        this.quotas.add(quota);
-        return window.draw(nowMs, ask);
-      }),
-      places: places.map(({ name, ask }) => {
-        const shared = this.#places.get(name) ?? new SharedPlaces();
-        this.#places.set(name, shared);
-        return shared.draw(nowMs, ask);
-      }),
-      facts: facts.map(({ name, ask }) => {
-        const { known, state } = exchangeFacts(nowMs, ask, this.facts.get(name));
-        this.facts.set(name, state);
-        return known;
-      }),
-    };
-  }
-}
 
 const LATENCY_MS = 300;
 

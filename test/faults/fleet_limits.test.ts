@@ -23,7 +23,7 @@ function ask(holder: string, sequence: number, wanted: number, quota = "requests
 }
 
 async function blocks(pool: PgLimitPool, asks: readonly PoolAsk[]): Promise<readonly BlockGrant[]> {
-  return (await pool.draw({ blocks: asks, places: [], facts: [] })).blocks;
+  return (await pool.draw({ blocks: asks, places: [], works: [], facts: [] })).blocks;
 }
 
 describeCounterpart("quotas of a fleet", POSTGRES, () => {

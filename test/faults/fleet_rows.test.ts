@@ -5,7 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
 import { ProjectHomes } from "../../src/fleet/project_homes.ts";
+import { claimSecretsKey } from "../../src/fleet/secrets_claim.ts";
 import { WorkerRows } from "../../src/fleet/worker_rows.ts";
+import { makeSecretKey } from "../../src/satellites/secrets/secret_key.ts";
 import { CHAIN_START, readAuditLine } from "../../src/store/audit/audit_line.ts";
 import { PgAudit } from "../../src/store/audit/pg_audit.ts";
 import { PgKeyStore } from "../../src/store/keys/pg_key_store.ts";
@@ -100,6 +102,18 @@ describeCounterpart("the rows of a fleet", POSTGRES, () => {
       }
       expect(end.n).toBe(3);
     }
+  });
+
+  it("have the id of the first worker's key for secrets, and refuse workers with another one until it is removed", async () => {
+    const [first, other] = [7, 8].map((byte) => makeSecretKey(Buffer.alloc(32, byte)).id) as [string, string];
+    await Promise.all([claimSecretsKey(first, database), claimSecretsKey(first, database)]);
+    await expect(claimSecretsKey(other, database)).rejects.toMatchObject({
+      code: "invalid_config",
+      message: expect.stringContaining(`is key ${other}, but the workers of this fleet have key ${first}`),
+    });
+    await database.query("UPDATE perigee_fleet SET secrets_key = ''");
+    await claimSecretsKey(other, database);
+    await expect(claimSecretsKey(first, database)).rejects.toMatchObject({ code: "invalid_config" });
   });
 
   it("give a project a home once, in the partition with the fewest, and only in one that a living worker has", async () => {

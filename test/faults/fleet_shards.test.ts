@@ -28,7 +28,9 @@ interface OutputLine {
 }
 
 function outputOf(name: string): readonly OutputLine[] {
-  const lines = readFileSync(world.path(name), "utf8").trimEnd().split("\n");
+  const lines = readFileSync(world.path(name), "utf8")
+    .split("\n")
+    .filter((line) => line !== "");
   return lines.map((line) => JSON.parse(line) as OutputLine);
 }
 
@@ -94,8 +96,15 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
       items.map((item) => `${lineOf(item, "local:priced")}\n`).join(""),
     );
     const capped = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "0.012"]).ended;
-    const { status, counts, cost } = JSON.parse(capped.stdout) as Summary;
-    expect([capped.code, status], capped.stderr).toEqual([3, "paused"]);
+    const { status, counts, cost, held, requests_sent, reason } = JSON.parse(capped.stdout) as Summary;
+    expect([capped.code, status, requests_sent], capped.stderr).toEqual([3, "paused", counts.completed]);
+    expect(held.map(({ message, cap }) => [message.slice(0, 23), cap])).toEqual([
+      ["the cost cap of $0.0120", undefined],
+    ]);
+    expect(held[0]?.needed_usd).toBeGreaterThan(0.012);
+    const unwritten = counts.completed - outputOf("capped.out.jsonl").length;
+    expect(reason).toContain(`${unwritten} answers are not in `);
+    expect(capped.stderr).toContain(`${unwritten} answers are not in `);
     expect(counts.completed).toBe(world.requests - before);
     expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
     expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);
@@ -106,6 +115,7 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     expect(rest.code, rest.stderr).toBe(0);
     expect(new Set(outputOf("capped.out.jsonl").map(({ key }) => key)).size).toBe(items.length);
     expect(world.requests - before).toBe(items.length);
+    expect((JSON.parse(rest.stdout) as Summary).requests_sent).toBe(items.length - counts.completed);
   });
 
   it("is refused before anything is sent for two lines of one key, and for what only one machine does", async () => {

@@ -99,8 +99,10 @@ describeCounterpart("what the workers of a fleet know together", POSTGRES, () =>
     isPaid = true;
     const paidMs = performance.now();
     const isOn = (project: 0 | 1): boolean => (askedAtMs(project).at(-1) ?? 0) > paidMs;
-    await world.until(async () => isOn(0) && isOn(1), 75_000);
-    const firstMs = [askedAtMs(0), askedAtMs(1)].map((times) => times.find((atMs) => atMs > paidMs) ?? 0);
-    expect(Math.abs((firstMs[0] ?? 0) - (firstMs[1] ?? 0))).toBeLessThan(6_000); // below 1 s on an idle machine
+    await world.until(async () => isOn(0) && isOn(1) && all(paidMs, Number.POSITIVE_INFINITY) > 2, 75_000);
+    // From when the worker with the probe goes on, not from the probe: both learn of its answer on the same busy machine.
+    const afterMs = [askedAtMs(0), askedAtMs(1)].map((times) => times.filter((atMs) => atMs > paidMs));
+    const [probing = [], other = []] = afterMs.toSorted(([one = 0], [two = 0]) => one - two);
+    expect((other[0] ?? Number.POSITIVE_INFINITY) - (probing[1] ?? 0)).toBeLessThan(2_500); // promised within 1 s
   });
 });

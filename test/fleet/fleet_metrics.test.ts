@@ -1,7 +1,10 @@
 /** Metrics of a worker: those of its partitions in one text, and who may read it. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import { Counter, Gauge, Registry } from "prom-client";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { FleetMetrics, mergedMetrics } from "../../src/fleet/fleet_metrics.ts";
 import type { PoolAsk } from "../../src/limits/shared/limit_pool.ts";
 import type { BlockGrant } from "../../src/limits/shared/shared_window.ts";
@@ -82,9 +85,9 @@ describe("the metrics of a worker", () => {
     metrics.add(9, async () => ({ contentType: "", text: "never seen" }));
     metrics.remove(9);
     const blocks = [3, 0, 2].map((units) => ({ units }) as BlockGrant);
-    const pool = metrics.counting({ draw: async () => ({ blocks, places: [], facts: [] }) });
+    const pool = metrics.counting({ draw: async () => ({ blocks, places: [], works: [], facts: [] }) });
     const broken = metrics.counting({ draw: () => Promise.reject(new Error("away")) });
-    const asked = { blocks: [{} as PoolAsk, {} as PoolAsk, {} as PoolAsk], places: [], facts: [] };
+    const asked = { blocks: [{} as PoolAsk, {} as PoolAsk, {} as PoolAsk], places: [], works: [], facts: [] };
     expect((await pool.draw(asked)).blocks).toHaveLength(3);
     await expect(broken.draw({ ...asked, blocks: asked.blocks.slice(1) })).rejects.toThrow("away");
     const { text } = await metrics.render();
@@ -102,5 +105,18 @@ describe("the metrics of a worker", () => {
       'perigee_tasks_open{partition="4"} 6',
       "process_open_fds 7",
     ]);
+  });
+
+  it("are served on the public port without query parameters, as a service serves its own", async () => {
+    const metrics = new FleetMetrics(() => state, false);
+    const server = createServer((request, response) => void metrics.answer(request, response));
+    onTestFinished(() => void server.close());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`;
+    const statuses = [url, `${url}?`, `${url}?x=1`].map(async (each) => (await fetch(each)).status);
+    expect(await Promise.all(statuses)).toEqual([200, 200, 422]);
+    const proxied = { headers: { "x-forwarded-for": "192.0.2.1" } };
+    expect((await fetch(`${url}?x=1`, proxied)).status).toBe(404);
   });
 });

@@ -4,9 +4,11 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo, Socket } from "node:net";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { systemClock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { type Forwarded, Forwarding } from "../../src/fleet/forwarding.ts";
 import { ELSEWHERE_HEADER, noteClient, passedHeaders } from "../../src/fleet/hop_headers.ts";
+import { Hops } from "../../src/fleet/hops/hops.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -36,8 +38,9 @@ interface Route {
 }
 
 /** A router in front of one worker; bodies are read first where `isSmall`. */
-async function routed(worker: string, isSmall = false): Promise<Route> {
-  const forwarding = new Forwarding(systemClock, "secret");
+async function routed(worker: string, isSmall = false, clock: Clock = systemClock): Promise<Route> {
+  const hops = new Hops(clock, "secret");
+  const forwarding = new Forwarding(clock, hops);
   const results: Forwarded[] = [];
   const death = new AbortController();
   const { address } = await listening((incoming, response) => {
@@ -54,7 +57,7 @@ async function routed(worker: string, isSmall = false): Promise<Route> {
       if (result !== "done") response.writeHead(599).end();
     })();
   });
-  closers.push(() => forwarding.close());
+  closers.push(() => hops.close());
   return { address, results, death };
 }
 
@@ -204,6 +207,80 @@ describe("a request that goes to another worker", () => {
     });
     const route = await routed(worker.address);
     await expect(fetch(route.address).then((answered) => answered.text())).rejects.toThrow();
+  });
+
+  it.each([
+    ["a chat", "data: {}\n\n", `data: {"error":{"message":`],
+    [
+      "a response",
+      "event: response.created\ndata: {}\n\nevent: response.in_progress\ndata: {}\n\n",
+      `event: error\ndata: {"type":"error","sequence_number":2,"code":"connection_lost",`,
+    ],
+  ])(
+    "whose stream of %s breaks off ends with an error, after the last whole event",
+    async (_name, whole, error) => {
+      const worker = await listening((incoming, response) => {
+        incoming.resume();
+        response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
+        response.write(`${whole}data: {"cut`, () => setImmediate(() => response.destroy()));
+      });
+      const route = await routed(worker.address, true);
+      const text = await (await fetch(route.address, { method: "POST", body: "{}" })).text();
+      expect(text.slice(0, whole.length + error.length)).toBe(whole + error);
+      expect(text).toContain(`"code":"connection_lost"`);
+      expect(text.endsWith("}\n\n")).toBe(true);
+      const feed = await routed(worker.address);
+      await expect(fetch(feed.address).then((answered) => answered.text())).rejects.toThrow();
+    },
+  );
+
+  it("breaks off within an event that is too large to be kept", async () => {
+    const worker = await listening((incoming, response) => {
+      incoming.resume();
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(`data: ${"x".repeat(2_000_000)}`, () => response.destroy());
+    });
+    const route = await routed(worker.address, true);
+    const answered = fetch(route.address, { method: "POST", body: "{}" });
+    await expect(answered.then((answer) => answer.text())).rejects.toThrow();
+  });
+
+  it("is lost when its worker answers nothing for 10 s, and waits as long as the worker answers others", async () => {
+    const clock = new FakeClock();
+    let isDeaf = false;
+    let pings = 0;
+    let finish = (): void => undefined;
+    const arrivals: (() => void)[] = [];
+    const worker = await listening((incoming, response) => {
+      if (incoming.url === "/long") finish = () => void response.end("at last");
+      else if (incoming.url === "/" && !isDeaf) response.writeHead(421).end();
+      if (incoming.url === "/") pings += 1;
+      arrivals.shift()?.();
+    });
+    const arrived = (): Promise<void> => new Promise((resolve) => arrivals.push(resolve));
+    const route = await routed(worker.address, false, clock);
+    const first = arrived();
+    const long = fetch(`${route.address}/long`);
+    await first;
+    for (let count = 1; count <= 30; count += 1) {
+      const pinged = arrived();
+      await clock.advance(2_000);
+      await pinged;
+      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve)); // its answer arrives
+    }
+    expect(pings).toBe(30);
+    finish();
+    expect(await (await long).text()).toBe("at last");
+    isDeaf = true;
+    const second = arrived();
+    const lost = fetch(`${route.address}/long`);
+    await second;
+    await clock.advance(9_999);
+    expect(route.results).toEqual(["done"]);
+    await clock.advance(1);
+    expect((await lost).status).toBe(599);
+    expect(route.results).toEqual(["done", "lost"]);
+    expect(clock.pendingTimers).toBe(0);
   });
 
   it("ends at the worker when the client leaves", async () => {

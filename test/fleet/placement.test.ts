@@ -47,6 +47,22 @@ describe("a worker", () => {
     expect(placementSteps(rows, own("b", [], { idleMs: HANDOVER_MS }))).toEqual([{ kind: "make" }]);
   });
 
+  it("waits on for one that is not released in time, where there are two for each worker", () => {
+    const late = own("b", [], { idleMs: HANDOVER_MS });
+    expect(placementSteps({ workers: workers("a", "b"), partitions: held("a", "a", "a") }, late)).toEqual([
+      { kind: "make" },
+    ]);
+    const many = held("a", "a", "a", "a");
+    expect(placementSteps({ workers: workers("a", "b"), partitions: many }, late)).toEqual([]);
+    expect(placementSteps({ workers: workers("a", "b", "api"), partitions: many }, late)).toEqual([]);
+  });
+
+  it("makes none while it closes one that it has lost, and then takes that one", () => {
+    const rows = { workers: workers("a", "b"), partitions: held("a", undefined) };
+    expect(placementSteps(rows, own("b", [], { closing: [2], idleMs: HANDOVER_MS }))).toEqual([]);
+    expect(placementSteps(rows, own("b"))).toEqual([{ kind: "take", part: 2 }]);
+  });
+
   it("keeps its partitions when only a router arrives", () => {
     const rows = { workers: workers("a", "api"), partitions: held("a", "a") };
     expect(placementSteps(rows, own("a", [1, 2]))).toEqual([]);

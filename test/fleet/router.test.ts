@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { FleetDirectory } from "../../src/fleet/directory.ts";
 import { FleetAccess } from "../../src/fleet/fleet_access.ts";
 import { Forwarding } from "../../src/fleet/forwarding.ts";
+import { Hops } from "../../src/fleet/hops/hops.ts";
 import { ProjectHomes } from "../../src/fleet/project_homes.ts";
 import { FleetRouter, type Handler } from "../../src/fleet/router.ts";
 import { Gathering } from "../../src/fleet/shared/gathered.ts";
@@ -52,12 +53,10 @@ async function world(reading: FleetReading): Promise<World> {
     return made.reading;
   });
   directory.take(reading, clock.nowMs());
-  const forwarding = new Forwarding(clock, "secret");
-  const gathering = new Gathering({ clock, directory, secret: "secret" });
-  closers.push(
-    () => forwarding.close(),
-    () => gathering.close(),
-  );
+  const hops = new Hops(clock, "secret");
+  const forwarding = new Forwarding(clock, hops);
+  const gathering = new Gathering({ clock, directory, hops });
+  closers.push(() => hops.close());
   const verifier = {
     verify: (header: string | undefined) =>
       header === undefined ? undefined : caller(header.replace("Bearer ", "")),
@@ -175,6 +174,21 @@ describe("a request", () => {
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");
     local.set(9, answering("metrics of one partition"));
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");
+  });
+
+  it("for liveness is answered without the database, and for readiness is refused; both take no query parameters", async () => {
+    const made = await world(nobody);
+    await made.clock.advance(6_000); // without a reading
+    const found = async (path: string) => {
+      const response = await fetch(made.url + path);
+      const { status, error } = (await response.json()) as { status?: string; error?: { code: string } };
+      return [response.status, status ?? error?.code, response.headers.get("retry-after")];
+    };
+    expect(await found("/healthz")).toEqual([200, "ok", null]);
+    expect(await found("/healthz/")).toEqual([200, "ok", null]);
+    expect(await found("/healthz?x=1")).toEqual([422, "invalid_request", null]);
+    expect(await found("/readyz")).toEqual([503, "unavailable", "5"]);
+    expect(made.reads).toBe(0);
   });
 
   it("is not answered from a partition that may be another worker's by now", async () => {

@@ -101,8 +101,10 @@ function report(summary: Summary, given: FleetRunArguments, dataDir: string): vo
     const left = leftText(summary.counts.submitted, summary.held);
     const why = summary.status === "paused" ? "held" : "the fleet works on";
     const again = commandLine(process.argv.slice(2).map(withoutPassword));
+    const unwritten =
+      summary.status === "paused" && summary.reason !== undefined ? `${summary.reason}\n` : "";
     process.stderr.write(
-      `\n${holdsReport(summary.held, systemClock.wallMs())}left with ${left}: ${why}\nto continue: ${again}\n`,
+      `\n${holdsReport(summary.held, systemClock.wallMs())}${unwritten}left with ${left}: ${why}\nto continue: ${again}\n`,
     );
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);

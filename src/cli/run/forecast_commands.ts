@@ -37,22 +37,27 @@ export function addForecastCommands(
   const read = <T>(of: (text: string, before?: T) => T): Read => checked(of) as Read;
   const chosen = (words: readonly [string, string], choices: readonly string[]): never =>
     choice(words, choices) as never; // made by the one who takes it
+  const withPrices = (command: Commands): Commands =>
+    command
+      .option("--config <file>", "configuration: providers, limits, prices")
+      .option(...NO_CONFIG)
+      .option("--prices <file>", "your own price sheet; its prices take precedence");
+  const withLanes = (command: Commands): Commands =>
+    command
+      .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
+      .addOption(chosen(LANES.policy, LANE_POLICIES))
+      .option(...LANES.minOnTime, read(onTimeShare))
+      .option(...LANES.allow, read(laneNames))
+      .option(...LANES.deny, read(laneNames))
+      .option(...STATE)
+      .option(...NO_LEARN);
   const quote = root
     .command("quote")
     .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
     .argument("<input>", "JSONL file, .json array, a table with --prompt, or - for standard input")
-    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", read(slaList))
-    .option("--config <file>", "configuration: providers, limits, prices")
-    .option(...NO_CONFIG)
-    .option("--prices <file>", "your own price sheet; its prices take precedence")
-    .option("--model <id>", "count every line for this model instead", read(modelId))
-    .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
-    .addOption(chosen(LANES.policy, LANE_POLICIES))
-    .option(...LANES.minOnTime, read(onTimeShare))
-    .option(...LANES.allow, read(laneNames))
-    .option(...LANES.deny, read(laneNames))
-    .option(...STATE)
-    .option(...NO_LEARN)
+    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", read(slaList));
+  withPrices(quote).option("--model <id>", "count every line for this model instead", read(modelId));
+  withLanes(quote)
     .option("--json", "print the quote as one JSON object")
     .action(async (input, options) => finish(await (await import("./quote.ts")).quote(input, options)));
   const plan = root
@@ -65,19 +70,11 @@ export function addForecastCommands(
       "--sla <minutes>",
       "the time for the whole file: 1 to 43200 minutes, or 90m, 24h, 7d; without it, all goes in realtime",
       read(slaMinutes),
-    )
-    .option("--config <file>", "configuration: providers, limits, prices")
-    .option(...NO_CONFIG)
-    .option("--prices <file>", "your own price sheet; its prices take precedence")
+    );
+  withPrices(plan)
     .option("--max-cost <usd>", "plan only what this amount pays for", read(amount))
-    .option("--model <id>", "plan every line for this model instead", read(modelId))
-    .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
-    .addOption(chosen(LANES.policy, LANE_POLICIES))
-    .option(...LANES.minOnTime, read(onTimeShare))
-    .option(...LANES.allow, read(laneNames))
-    .option(...LANES.deny, read(laneNames))
-    .option(...STATE)
-    .option(...NO_LEARN)
+    .option("--model <id>", "plan every line for this model instead", read(modelId));
+  withLanes(plan)
     .option("--explain", "also say why, and what all of it would be in each other lane")
     .option("--json", "print the plan as one JSON object")
     .action(async (input, options) => finish(await (await import("./plan.ts")).plan(input, options)));

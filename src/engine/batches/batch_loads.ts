@@ -42,6 +42,11 @@ export class BatchLoads {
   of(lane: string, deadlineMs: number): SharedLoad {
     return { own: this.#lanes.of(lane, deadlineMs), shared: this.#pools.of(this.#poolOf(lane), deadlineMs) };
   }
+
+  /** Each deadline with what is due then; `isShared`: of all lanes that share limits with it. */
+  all(lane: string, isShared: boolean): [deadlineMs: number, load: DueLoad][] {
+    return isShared ? this.#pools.all(this.#poolOf(lane)) : this.#lanes.all(lane);
+  }
 }
 
 /** Sums by a name and a deadline. */
@@ -68,6 +73,11 @@ class DueSums {
     if (sum.items > 0) return;
     deadlines.delete(deadlineMs);
     if (deadlines.size === 0) this.#names.delete(name);
+  }
+
+  /** Each deadline with what is due then. */
+  all(name: string): [deadlineMs: number, load: DueLoad][] {
+    return [...(this.#names.get(name) ?? [])];
   }
 
   /** Of what is due by a deadline. */

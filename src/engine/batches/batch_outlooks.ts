@@ -28,6 +28,8 @@ export interface OutlookServices {
    * with it; milliseconds. `taken`: what waits no more, although it was counted.
    */
   drainMs(lane: string, deadlineMs: number, beside: SharedLoad, taken: DueLoad): number;
+  /** What other processes have with batches that needs the same limits, by a deadline. */
+  batchedElsewhere(lane: string, deadlineMs: number): SharedLoad;
   /** The same for all lanes that share limits. */
   readonly poolOf: PoolOf;
   /** When what waits in a lane was counted, as `drainMs` knows it; monotonic. */
@@ -69,13 +71,25 @@ export class BatchOutlooks {
     const latency = this.#services.latencyOf(model, kind);
     return {
       deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, bothShared(this.#loads.of(lane, deadlineMs), arriving)),
+      drainMs: this.#drainMs(lane, deadlineMs, bothShared(this.loadBeside(lane, deadlineMs), arriving)),
       aheadMs: this.#drainMs(lane, deadlineMs, bothShared(before, arriving)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
       items,
     };
+  }
+
+  /** What is with batches and due by a deadline, here and at other processes. */
+  loadBeside(lane: string, deadlineMs: number): SharedLoad {
+    const own = this.#loads.of(lane, deadlineMs);
+    const elsewhere = this.#services.batchedElsewhere(lane, deadlineMs);
+    return elsewhere.shared.items === 0 ? own : bothShared(own, elsewhere);
+  }
+
+  /** What is with batches here, by deadline; `isShared`: of all lanes that share limits with this one. */
+  batched(lane: string, isShared: boolean): [deadlineMs: number, load: DueLoad][] {
+    return this.#loads.all(lane, isShared);
   }
 
   /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */

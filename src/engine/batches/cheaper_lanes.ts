@@ -65,7 +65,7 @@ export class CheaperLanes {
       places: () => lane.places(),
       inTiers: this.#inTiersOf(provider),
       drainMs: (deadlineMs, beside) =>
-        lane.drainMs(deadlineMs, { beside, elsewhere: batches.loadOf(key, deadlineMs) }),
+        lane.drainMs(deadlineMs, { beside, elsewhere: batches.outlooks.loadBeside(key, deadlineMs) }),
     };
     const [offer] = this.#config.offers.get(provider) ?? [];
     const tierFactor = offer === undefined || offer.kind === "offpeak" ? undefined : offer.priceFactor;

@@ -86,7 +86,7 @@ export class HoldNote {
     const wallMs = this.#storage.clock.wallMs();
     const isLong = ({ since }: Hold): boolean => wallMs - Date.parse(since) >= LOOK_MS;
     for (const hold of this.#seen)
-      if (isLong(hold) && !holds.some((other) => keyOf(other) === keyOf(hold)))
+      if (isLong(hold) && !holds.some((other) => isOfSame(other, hold)))
         this.#over.push(pastHold(hold, new Date(wallMs).toISOString()));
     this.#seen = holds;
   }
@@ -125,7 +125,8 @@ export class HoldNote {
           this.#noted === undefined ? [...leftOf(before.holds, [...over, ...holds], now), ...over] : over;
         const past = before.past.filter((hold) => ![...added, ...holds].some((other) => isSame(other, hold)));
         const next = { holds, past: [...past, ...added].slice(-PAST_MAX) };
-        if (this.#noted === undefined || textOf(next) !== textOf(before)) await this.#put(textOf(next));
+        const text = textOf(next);
+        if (this.#noted === undefined || text !== textOf(before)) await this.#put(text);
         this.#noted = next;
       })
       .catch(() => {
@@ -197,13 +198,13 @@ function textOf({ holds, past }: Noted): string {
 }
 
 /** A hold goes on while its reason, provider and model do. */
-function keyOf({ reason, provider, model }: Hold | PastHold): string {
-  return JSON.stringify([reason, provider, model]);
+function isOfSame(one: Hold | PastHold, other: Hold | PastHold): boolean {
+  return one.reason === other.reason && one.provider === other.provider && one.model === other.model;
 }
 
 /** Also where the run was called again meanwhile. */
 function isSame(one: Hold | PastHold, other: Hold | PastHold): boolean {
-  return keyOf(one) === keyOf(other) && isSameTime(one.since, other.since);
+  return isOfSame(one, other) && isSameTime(one.since, other.since);
 }
 
 /** Processes measure the time since an earlier one did by different clocks. */
@@ -215,7 +216,7 @@ function isSameTime(one: string, other: string): boolean {
 export function joined({ past, holds }: Noted): Noted {
   const all: (Hold | PastHold)[] = [];
   for (const hold of [...past, ...holds]) {
-    const at = all.findLastIndex((one) => keyOf(one) === keyOf(hold));
+    const at = all.findLastIndex((one) => isOfSame(one, hold));
     const before = all[at];
     const isNext = before !== undefined && "until" in before && isSameTime(before.until, hold.since);
     if (isNext) all[at] = { ...hold, since: before.since };
@@ -228,7 +229,7 @@ export function joined({ past, holds }: Noted): Noted {
 /** What an earlier process was held by until this one was held, or not any more. */
 function leftOf(before: readonly Hold[], found: readonly (Hold | PastHold)[], now: string): PastHold[] {
   return before.flatMap((hold) => {
-    const same = found.find((other) => keyOf(other) === keyOf(hold));
+    const same = found.find((other) => isOfSame(other, hold));
     return same !== undefined && isSameTime(same.since, hold.since)
       ? []
       : [pastHold(hold, same?.since ?? now)];

@@ -83,6 +83,7 @@ export function createBatches(
       const { forecasts } = lanes();
       return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NO_LOAD, elsewhere, taken });
     },
+    batchedElsewhere: (lane, deadlineMs) => lanes().batchedElsewhere(lane, deadlineMs),
     poolOf: (lane) => lanes().poolOf(lane),
     countedMs: (lane) => lanes().forecasts.countedMs(lanes().of(lane)),
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),

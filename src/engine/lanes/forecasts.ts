@@ -6,11 +6,14 @@
  * What is in flight, and when an account's stop ends, is not known. What was never measured (how long an answer takes
  * and gets, how many requests a provider bears) is taken for nothing: work is not refused for a guess.
  *
+ * What waits at other processes for the same limits counts like the work of other projects (work_elsewhere.ts). So all of them have one plan.
+ *
  * What waits is put together at most ten times a second for a lane, or for all that share their limits: submissions in
  * between see the same.
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
+import type { WorkStanding } from "../../limits/shared/shared_work.ts";
 import { bothLoads, type DueLoad, DueWork, NO_LOAD, type SharedLoad } from "../../queue/due_work.ts";
 import {
   earliestDeadlineMs,
@@ -22,6 +25,7 @@ import {
 import type { Capacity } from "../../queue/planner.ts";
 import { type Urgency, urgencyOf } from "../../queue/urgency.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
+import { type DueEntry, type Now, standingOf, type WorkElsewhere } from "../limits/work_elsewhere.ts";
 import type { Lane } from "./lane.ts";
 
 const REMEMBERED_MS = 100;
@@ -92,6 +96,11 @@ export class Forecasts {
   readonly #capacities = new WeakMap<LaneForecastBasis, Capacity>();
   /** What waits in all lanes of a provider. */
   readonly #shared = new Map<string, WaitingWork & { readonly atMs: number }>();
+  readonly #elsewhere: WorkElsewhere;
+
+  constructor(elsewhere: WorkElsewhere) {
+    this.#elsewhere = elsewhere;
+  }
 
   /** `shared` is passed for a lane that shares its limits. */
   of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneForecastBasis {
@@ -99,10 +108,10 @@ export class Forecasts {
     const remembered = this.#remembered.get(lane);
     const isSame = beside === undefined || remembered?.waiting === beside.works;
     if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
-    const { works: waiting, itemsPerRequest } = beside ?? waitingIn([lane]);
+    const { works: waiting, itemsPerRequest } = beside ?? this.#waitingFor(lane.limits, [lane]);
     const packed = itemsPerRequest ?? lane.pace.itemsPerRequest;
     const known = {
-      ...capacityOf(lane, nowMs, 1 - GUARD_SHARE, packed),
+      ...capacityOf(lane, nowMs, this.#rateShare(shared?.limits ?? lane.limits), packed),
       itemMs: lane.hasAnswered ? lane.itemMs : 0,
       concurrency: lane.limits.placesHoped,
     };
@@ -155,19 +164,28 @@ export class Forecasts {
     const known = this.#capacities.get(basis);
     if (known !== undefined) return known;
     const packed = this.#shared.get(provider)?.itemsPerRequest ?? pace.itemsPerRequest;
-    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, 1 - GUARD_SHARE, packed);
+    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, this.#rateShare(limits), packed);
     const usable = usableBy(capacity, requestsIn(basis.waiting, packed));
     this.#capacities.set(basis, usable);
     return usable;
   }
 
   /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */
-  #waitingBeside({ provider, lanes }: SharedLimits, nowMs: number): WaitingWork {
+  #waitingBeside({ provider, limits, lanes }: SharedLimits, nowMs: number): WaitingWork {
     const known = this.#shared.get(provider);
     if (known !== undefined && nowMs - known.atMs < REMEMBERED_MS) return known;
-    const waiting = { ...waitingIn(lanes()), atMs: nowMs };
+    const waiting = { ...this.#waitingFor(limits, lanes()), atMs: nowMs };
     this.#shared.set(provider, waiting);
     return waiting;
+  }
+
+  #rateShare(limits: LaneLimits): number {
+    return (1 - GUARD_SHARE) * this.#elsewhere.rateShare(limits);
+  }
+
+  #waitingFor(limits: LaneLimits, lanes: Iterable<Lane>): WaitingWork {
+    const own = waitingIn(lanes);
+    return { ...own, works: [...own.works, ...this.#elsewhere.works(limits, own.itemsPerRequest)] };
   }
 }
 
@@ -181,24 +199,51 @@ export interface LoadBeside {
   readonly taken?: DueLoad;
 }
 
+/** What waits in lanes that share limits, and which of it has precedence. */
+interface KnownUrgency extends WaitingWork {
+  readonly atMs: number;
+  readonly urgency: Urgency | undefined;
+}
+
 /** Which of the waiting items of these lanes has precedence; computed twice a second, because every item needs it. */
 export class Urgencies {
-  readonly #known = new Map<LaneLimits, { readonly atMs: number; readonly urgency: Urgency | undefined }>();
+  readonly #known = new Map<LaneLimits, KnownUrgency>();
+  readonly #elsewhere: WorkElsewhere;
+
+  constructor(elsewhere: WorkElsewhere) {
+    this.#elsewhere = elsewhere;
+  }
 
   /** `limits` are those that the lanes share, and `itemMs` is what an answer takes in them, 0 when it was never measured. */
   of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): Urgency | undefined {
+    return this.#of(limits, itemMs, lanes, nowMs).urgency;
+  }
+
+  /** What waits in the lanes, as other processes need to know it; `batched`: what they have with batches. */
+  standing(
+    limits: LaneLimits,
+    itemMs: number,
+    lanes: () => Iterable<Lane>,
+    batched: readonly DueEntry[],
+    now: Now,
+  ): WorkStanding {
+    return standingOf(this.#of(limits, itemMs, lanes, now.nowMs), batched, now);
+  }
+
+  #of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): KnownUrgency {
     const known = this.#known.get(limits);
-    if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known.urgency;
-    const { works: waiting, itemsPerRequest } = waitingIn(lanes());
-    const capacity = capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE, itemsPerRequest);
+    if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known;
+    const own = waitingIn(lanes());
+    const capacity = capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE, own.itemsPerRequest);
     const urgency = urgencyOf({
       nowMs,
       closedMs: limits.cooldownMs(nowMs),
       capacity: { ...capacity, concurrency: limits.places },
-      waiting,
+      waiting: [...own.works, ...this.#elsewhere.works(limits, own.itemsPerRequest)],
     });
-    this.#known.set(limits, { atMs: nowMs, urgency });
-    return urgency;
+    const made = { ...own, atMs: nowMs, urgency };
+    this.#known.set(limits, made);
+    return made;
   }
 }
 

@@ -5,7 +5,8 @@ import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { FactsChange } from "../../limits/shared/lane_facts.ts";
-import { NO_LOAD } from "../../queue/due_work.ts";
+import { NO_WORK, type WorkStanding } from "../../limits/shared/shared_work.ts";
+import { type DueLoad, NO_LOAD, type SharedLoad } from "../../queue/due_work.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -22,6 +23,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import type { ProviderLimits } from "../limits/provider_limits.ts";
+import { batchedElsewhere, elsewhereOf, type Now } from "../limits/work_elsewhere.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -56,7 +58,7 @@ export class Lanes {
   readonly #lanes = new Map<LaneKey, Lane>();
   readonly #trials: KeyTrials;
   readonly forecasts: LaneForecasts;
-  readonly #urgencies = new Urgencies();
+  readonly #urgencies: Urgencies;
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
@@ -73,6 +75,8 @@ export class Lanes {
     this.#trials = options.trials;
     this.retries = new ArmedClock(options.clock);
     const { clock, sender, limits } = options;
+    const elsewhere = elsewhereOf(limits, () => nowOf(clock));
+    this.#urgencies = new Urgencies(elsewhere);
     this.forecasts = new LaneForecasts({
       nowMs: () => clock.nowMs(),
       of: (key) => this.of(key),
@@ -80,7 +84,7 @@ export class Lanes {
       lanesOf: (provider) => this.lanesOf(provider),
       limitsOf: (provider) => limits.shared(provider),
       hasShared: (provider) => limits.areShared(provider),
-      sender,
+      ...{ elsewhere, sender },
     });
   }
 
@@ -177,6 +181,30 @@ export class Lanes {
       if (change === "resumed") lane.health.healed();
       this.#lookForHold(lane);
     }
+  }
+
+  /** What waits for the limits of a lane, or of all lanes of a provider, for other processes; nothing where no rate is limited. */
+  standing(limits: LaneLimits, provider: string | undefined): WorkStanding {
+    const { clock, cheaper } = this.#options;
+    const lanes =
+      provider === undefined
+        ? [...this.#lanes.values()].filter((lane) => lane.limits === limits)
+        : this.lanesOf(provider);
+    if (lanes[0] === undefined || !limits.isRateLimited) return NO_WORK;
+    const batched = cheaper.batches.outlooks.batched(lanes[0].terms.key, provider !== undefined);
+    return this.#urgencies.standing(limits, measuredItemMs(lanes), () => lanes, batched, nowOf(clock));
+  }
+
+  /** What other processes have with batches that needs the limits of a lane, and those of its provider, by a deadline. */
+  batchedElsewhere(key: LaneKey, deadlineMs: number): SharedLoad {
+    const { clock, limits } = this.#options;
+    const { limits: own, terms } = this.of(key);
+    const load = (of: LaneLimits): DueLoad => batchedElsewhere(limits.othersOf(of), nowOf(clock), deadlineMs);
+    const narrow = load(own);
+    return {
+      own: narrow,
+      shared: limits.areShared(terms.provider) ? load(limits.shared(terms.provider)) : narrow,
+    };
   }
 
   all(): Iterable<Lane> {
@@ -349,6 +377,10 @@ export class Lanes {
       this.#reloading -= 1;
     }
   }
+}
+
+function nowOf(clock: Clock): Now {
+  return { nowMs: clock.nowMs(), wallMs: clock.wallMs() };
 }
 
 function isStill({ limits }: Lane, nowMs: number): boolean {

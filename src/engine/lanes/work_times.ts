@@ -22,6 +22,7 @@ import type { TimeBound } from "../../work/limits.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
+import type { WorkElsewhere } from "../limits/work_elsewhere.ts";
 import {
   capacityOf,
   expectedDoneMs,
@@ -197,6 +198,7 @@ export interface ForecastLanes {
   limitsOf(provider: string): LaneLimits;
   /** Whether rates of a provider are limited for all its lanes together. */
   hasShared(provider: string): boolean;
+  readonly elsewhere: WorkElsewhere;
   readonly sender: {
     readonly models: Pick<ModelLanes, "of">;
     readonly loads: Pick<ItemLoads, "meanOutputTokensOf">;
@@ -213,10 +215,11 @@ export interface LaneShares {
 /** When work is done. One for an engine. */
 export class LaneForecasts {
   readonly #lanes: ForecastLanes;
-  readonly #forecasts = new Forecasts();
+  readonly #forecasts: Forecasts;
 
   constructor(lanes: ForecastLanes) {
     this.#lanes = lanes;
+    this.#forecasts = new Forecasts(lanes.elsewhere);
   }
 
   /** How long a ticket's work takes under a lane's limits. */

@@ -85,7 +85,7 @@ export class CapDraws {
     if (this.#isClosed) return;
     if (isAnswered) onAnswer();
     if (cap.capUsd > beforeUsd) onRaised();
-    if (!cap.isBusy && !isNeeded()) return; // asleep: its amount counts no more
+    if (!cap.isBusy && !isNeeded()) return; // asleep: its amount stops counting for the others
     const pauseMs = cap.isBusy ? DRAW_MS : IDLE_MS;
     const isSoon = this.#lacks && isAnswered && !this.#isRefused;
     this.#arm(isSoon ? BETWEEN_MS : pauseMs * (1 + JITTER * (clock.random() - 0.5)));

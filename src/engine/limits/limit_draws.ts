@@ -1,5 +1,5 @@
 /**
- * Draws from all limits that an engine shares with other processes, and exchanges what is known of lanes, in one call:
+ * Draws from all limits that an engine shares with other processes, and exchanges what waits for them and what is known of lanes, in one call:
  *
  *   idle --a request lacks units, a place or news, or news arose here--> drawing --answered--> waiting 500 ms --> drawing
  *                                                                                --failed----> waiting 500 ms --> drawing (repeats the same asks)
@@ -15,6 +15,7 @@ import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import { DRAW_MS, DrawnLoad, type DrawnQuota } from "../../limits/shared/drawn_load.ts";
 import { DrawnPlaces } from "../../limits/shared/drawn_places.ts";
+import { DrawnWork, REPORT_MS } from "../../limits/shared/drawn_work.ts";
 import { type FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
 import type {
   FactsPoolAsk,
@@ -22,7 +23,9 @@ import type {
   PlacesPoolAsk,
   PoolAnswers,
   PoolAsk,
+  WorkPoolAsk,
 } from "../../limits/shared/limit_pool.ts";
+import type { WorkStanding } from "../../limits/shared/shared_work.ts";
 
 /** The least time between two draws: requests that lack units meanwhile share the next one. */
 const BETWEEN_MS = 50;
@@ -44,6 +47,7 @@ export interface LimitDrawsOptions {
 interface Drawing {
   readonly blocks: readonly (PoolAsk & { readonly load: DrawnLoad; readonly part: DrawnQuota })[];
   readonly places: readonly (PlacesPoolAsk & { readonly drawn: DrawnPlaces })[];
+  readonly works: readonly (WorkPoolAsk & { readonly drawn: DrawnWork })[];
   readonly facts: readonly (FactsPoolAsk & { readonly lane: LaneFacts })[];
 }
 
@@ -52,11 +56,12 @@ export class LimitDraws {
   readonly #holder = randomUUID();
   readonly #loads = new Map<string, DrawnLoad>();
   readonly #places = new Map<string, DrawnPlaces>();
+  /** What waits for limits, by their names. */
+  readonly #works = new Map<string, DrawnWork>();
   readonly #facts: { readonly name: string; readonly lane: LaneFacts }[] = [];
   #armed: { readonly timer: Timer; readonly atMs: number } | undefined;
-  #isDrawing = false;
-  #lacks = false;
-  #lastMs = Number.NEGATIVE_INFINITY;
+  /** The draw under way, or the last one. `lacks`: something was lacking since it began. */
+  readonly #last = { atMs: Number.NEGATIVE_INFINITY, isUnderWay: false, lacks: false };
   #isClosed = false;
 
   constructor(options: LimitDrawsOptions) {
@@ -68,7 +73,7 @@ export class LimitDraws {
     if (this.#options.pool === undefined) return undefined;
     const known = this.#loads.get(pool);
     if (known !== undefined) return known;
-    const made = new DrawnLoad(this.#holder, () => this.#lack());
+    const made = new DrawnLoad(this.#holder, (isShort) => (isShort ? this.#lackLater() : this.#lack()));
     this.#loads.set(pool, made);
     return made;
   }
@@ -80,6 +85,15 @@ export class LimitDraws {
     if (known !== undefined) return known;
     const made = new DrawnPlaces(this.#holder, limit, lastsMs, () => this.#lack());
     this.#places.set(pool, made);
+    return made;
+  }
+
+  /** What waits for the limits of such a name, here and at the other processes. `standing`: here. */
+  workOf(pool: string, standing: () => WorkStanding): DrawnWork | undefined {
+    if (this.#options.pool === undefined) return undefined;
+    const made = new DrawnWork(this.#holder, standing);
+    this.#works.set(pool, made);
+    this.#arm(REPORT_MS);
     return made;
   }
 
@@ -95,20 +109,30 @@ export class LimitDraws {
   close(): void {
     this.#isClosed = true;
     this.#armed?.timer.cancel();
-    if (!this.#isDrawing) this.#giveBack();
+    if (!this.#last.isUnderWay) this.#giveBack();
   }
 
   #giveBack(): void {
     for (const drawn of this.#places.values()) drawn.end();
     const places = this.#drawing(this.#options.clock.nowMs()).places.filter(({ ask }) => ask.held === 0);
     if (places.length === 0) return;
-    const draw = this.#options.pool?.draw({ blocks: [], places, facts: [] });
+    const draw = this.#options.pool?.draw({ blocks: [], places, works: [], facts: [] });
     draw?.catch(() => undefined); // they are free when the session of this process has ended
   }
 
   #lack(): void {
-    this.#lacks = true;
-    if (!this.#isDrawing) this.#arm(this.#lastMs + BETWEEN_MS - this.#options.clock.nowMs());
+    this.#last.lacks = true;
+    if (!this.#last.isUnderWay) this.#arm(this.#last.atMs + BETWEEN_MS - this.#options.clock.nowMs());
+  }
+
+  /** Draws when it is time: between two requests of a slow limit there may have been nothing to draw for. */
+  #lackLater(): void {
+    if (!this.#last.isUnderWay && !this.#isSoon)
+      this.#arm(this.#last.atMs + this.#drawMs - this.#options.clock.nowMs());
+  }
+
+  get #isSoon(): boolean {
+    return this.#armed !== undefined && this.#armed.atMs <= this.#options.clock.nowMs() + DRAW_MS;
   }
 
   #arm(delayMs: number): void {
@@ -126,27 +150,30 @@ export class LimitDraws {
   async #draw(): Promise<void> {
     const { clock, pool, pumpAll } = this.#options;
     const drawing = this.#drawing(clock.nowMs());
-    this.#lacks = false;
-    const { blocks, places, facts } = drawing;
-    if (blocks.length + places.length + facts.length === 0 || pool === undefined) return; // idle until something is lacking
-    this.#isDrawing = true;
-    this.#lastMs = clock.nowMs();
+    this.#last.lacks = false;
+    const { blocks, places, works, facts } = drawing;
+    if (blocks.length + places.length + works.length + facts.length === 0 || pool === undefined) {
+      if (this.#works.size > 0) this.#arm(REPORT_MS); // something may go with batches, without a draw
+      return; // idle until something is lacking
+    }
+    this.#last.isUnderWay = true;
+    this.#last.atMs = clock.nowMs();
     const answers = await pool.draw(drawing).catch((error: unknown) => {
       debug.limits?.(`no answer to a draw: ${String(error)}`);
       return undefined;
     });
-    this.#isDrawing = false;
+    this.#last.isUnderWay = false;
     if (answers !== undefined && this.#answered(drawing, answers)) pumpAll();
     if (this.#isClosed) this.#giveBack();
     this.#arm(
-      this.#lacks && answers !== undefined
+      this.#last.lacks && answers !== undefined
         ? BETWEEN_MS
         : this.#drawMs * (1 + JITTER * (clock.random() - 0.5)),
     );
   }
 
   /** Returns whether a lane may send more than before. */
-  #answered({ blocks, places, facts }: Drawing, answers: PoolAnswers): boolean {
+  #answered({ blocks, places, works, facts }: Drawing, answers: PoolAnswers): boolean {
     const { clock, onFacts } = this.#options;
     let isMore = false;
     for (const [index, grant] of answers.blocks.entries()) {
@@ -157,6 +184,10 @@ export class LimitDraws {
     for (const [index, grant] of answers.places.entries()) {
       places[index]?.drawn.answered(grant);
       isMore ||= grant.places > 0;
+    }
+    for (const [index, others] of answers.works.entries()) {
+      const said = works[index];
+      said?.drawn.answered(clock.nowMs(), said.ask, others);
     }
     for (const [index, known] of answers.facts.entries()) {
       const said = facts[index];
@@ -177,16 +208,32 @@ export class LimitDraws {
   #drawing(nowMs: number): Drawing {
     const drawMs = this.#drawMs;
     const blocks = [...this.#loads].flatMap(([pool, load]) =>
-      load.asks(nowMs, drawMs).map(([part, ask]) => ({ quota: `${pool} ${part}`, ask, load, part })),
+      load.asks(nowMs, drawMs).map(([part, ask]) => ({
+        ...{ quota: `${pool} ${part}`, ask, load, part },
+        ...(this.#works.has(pool) ? { work: { name: workName(pool), units: part } } : {}),
+      })),
     );
     const places = [...this.#places].flatMap(([pool, drawn]) => {
       const ask = drawn.ask(nowMs);
-      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn }];
+      const work = this.#works.has(pool) ? { work: workName(pool) } : {};
+      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn, ...work }];
+    });
+    const drawnFrom = new Set(
+      [...blocks, ...places].map(({ work }) => (typeof work === "object" ? work.name : work)),
+    );
+    const works = [...this.#works].flatMap(([pool, drawn]) => {
+      const name = workName(pool);
+      const ask = drawn.ask(nowMs, drawnFrom.has(name));
+      return ask === undefined ? [] : [{ name, ask, drawn }];
     });
     const facts = this.#facts.flatMap(({ name, lane }) => {
       const ask = lane.ask(nowMs);
       return ask === undefined ? [] : [{ name, ask, lane }];
     });
-    return { blocks, places, facts };
+    return { blocks, places, works, facts };
   }
+}
+
+function workName(pool: string): string {
+  return `${pool} work`;
 }

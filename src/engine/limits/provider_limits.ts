@@ -7,8 +7,10 @@
  */
 import type { Clock } from "../../clock.ts";
 import { LaneLimits } from "../../limits/limits.ts";
+import type { DrawnWork } from "../../limits/shared/drawn_work.ts";
 import type { FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
 import type { LimitPool } from "../../limits/shared/limit_pool.ts";
+import type { OtherWork, WorkStanding } from "../../limits/shared/shared_work.ts";
 import { ATTEMPT_MS_MAX, type LaneTerms } from "../../queue/lanes.ts";
 import { accountName, type LearntStore } from "../../store/learnt.ts";
 import type { EngineConfig } from "../config/config.ts";
@@ -30,6 +32,8 @@ interface AllLanes {
   pumpAll(): void;
   /** Other processes have stopped the lane with these limits, or let it go on. */
   told(limits: LaneLimits, change: FactsChange): void;
+  /** What waits for these limits, of a lane, or of all lanes of `provider`. */
+  standing(limits: LaneLimits, provider: string | undefined): WorkStanding;
 }
 
 /** The limits of one engine. */
@@ -40,6 +44,7 @@ export class ProviderLimits {
   readonly #draws: LimitDraws;
   readonly #shared = new Map<string, LaneLimits>();
   readonly #ofFacts = new Map<LaneFacts, LaneLimits>();
+  readonly #works = new Map<LaneLimits, DrawnWork>();
 
   constructor(options: ProviderLimitsOptions) {
     this.#options = options;
@@ -73,6 +78,7 @@ export class ProviderLimits {
       facts,
     });
     if (facts !== undefined) this.#ofFacts.set(facts, limits);
+    this.#shareWork(pool, limits);
     return limits;
   }
 
@@ -93,7 +99,18 @@ export class ProviderLimits {
       places: this.#draws.placesOf(pool, settings.concurrency, this.#lastsMs(provider)),
     });
     this.#shared.set(provider, made);
+    this.#shareWork(pool, made, provider);
     return made;
+  }
+
+  /** What waits for limits at other processes, as far as known; nothing where they are not shared. */
+  othersOf(limits: LaneLimits): readonly OtherWork[] {
+    return this.#works.get(limits)?.others(this.#options.clock.nowMs()) ?? [];
+  }
+
+  #shareWork(pool: string, limits: LaneLimits, provider?: string): void {
+    const work = this.#draws.workOf(pool, () => this.#options.lanes().standing(limits, provider));
+    if (work !== undefined) this.#works.set(limits, work);
   }
 
   /** Whether rates of a provider are limited for all its lanes together. */

@@ -1,9 +1,12 @@
 /**
  * The summary and the progress of a run over the fleet: sums over its shards.
  */
+import type { Hold } from "../../engine/items/holds.ts";
 import type { Progress, Summary } from "../../engine/items/progress.ts";
+import { allHolds } from "../../engine/lanes/run_holds.ts";
 import { plusUsd } from "../../price/nano.ts";
 import { sourceText } from "../../price/used_prices.ts";
+import { capNameOf } from "./run_rows.ts";
 
 /** What the client knows without its shards. */
 export interface OwnFacts {
@@ -11,6 +14,8 @@ export interface OwnFacts {
   readonly taskId: string;
   readonly output: string;
   readonly elapsedMs: number;
+  /** Attempts of its shards before this call. */
+  readonly attemptsBefore: number;
   readonly reason?: string;
 }
 
@@ -21,14 +26,17 @@ const NO_USAGE: Summary["usage"] = {
   ...{ attempts: 0, ambiguous_attempts: 0 },
 };
 
-/** Joins the summaries of shards. `requests_sent` counts only the requests of each shard's last owner. */
+/**
+ * Joins the summaries of shards. `requests_sent` are the attempts of all owners of the shards since the call began, also those of which no request left
+ * its machine: an owner that died has recorded its attempts, and no more.
+ */
 export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary {
   const cost = parts.map((part) => part.cost);
   const prices = new Map(cost.flatMap((one) => one.prices).map((price) => [JSON.stringify(price), price]));
   const used = [...prices.values()];
   const cached = sumOf(parts.map((part) => part.cached ?? 0));
   const cut = sumOf(parts.map((part) => part.cut ?? 0));
-  const held = parts.flatMap((part) => part.held);
+  const usage = { ...NO_USAGE, ...summed(parts.map((part) => part.usage)) };
   return {
     status: own.status,
     task_id: own.taskId,
@@ -38,7 +46,7 @@ export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary
     ...(cut === 0 ? {} : { cut }),
     errors: summed(parts.map(({ errors }) => errors)),
     warnings: summed(parts.map(({ warnings }) => warnings)),
-    usage: { ...NO_USAGE, ...summed(parts.map(({ usage }) => usage)) },
+    usage,
     cost: {
       billed_usd: usdSum(cost.map(({ billed_usd }) => billed_usd)),
       ambiguous_usd: usdSum(cost.map(({ ambiguous_usd }) => ambiguous_usd)),
@@ -50,10 +58,33 @@ export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary
     },
     output: own.output,
     elapsed_ms: own.elapsedMs,
-    requests_sent: sumOf(parts.map(({ requests_sent }) => requests_sent)),
+    requests_sent: Math.max(0, usage.attempts - own.attemptsBefore),
     ...(own.reason === undefined ? {} : { reason: own.reason }),
-    held,
+    held: joinedHolds(parts, capNameOf(own.taskId)),
   };
+}
+
+/** Attempts that shards have recorded at an end; `counts` as their rows have them. */
+export function attemptsOf(counts: readonly string[]): number {
+  const parts = counts.filter((text) => text !== "").map((text) => JSON.parse(text) as Partial<Summary>); // as a worker wrote it
+  return sumOf(parts.map(({ usage }) => usage?.attempts ?? 0));
+}
+
+/** One hold for each cause. The run's cap has no name, as that of a run on one machine, and the amounts of the shard that needs most. */
+function joinedHolds(parts: readonly Summary[], ownCap: string): Hold[] {
+  const holds = parts
+    .flatMap(({ held }) => held)
+    .map((hold) => (hold.cap === ownCap ? unnamed(hold, ownCap) : hold))
+    .toSorted((one, other) => (other.needed_usd ?? 0) - (one.needed_usd ?? 0));
+  const money = holds.filter(({ reason }) => reason === "cap_reached");
+  const neededUsd = money.every(({ cap }) => cap === undefined) ? money[0]?.needed_usd : undefined;
+  return allHolds([holds]).map((hold) =>
+    hold.reason !== "cap_reached" || neededUsd === undefined ? hold : { ...hold, needed_usd: neededUsd },
+  );
+}
+
+function unnamed({ cap: _cap, ...hold }: Hold, ownCap: string): Hold {
+  return { ...hold, message: hold.message.replace(`the cap "${ownCap}"`, "the cost cap") };
 }
 
 /** Joins the `counts` of shards, as JSON: their progress while they run, their summary afterwards; empty before. */

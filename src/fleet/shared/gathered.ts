@@ -1,5 +1,5 @@
 /**
- * Requests that concern every partition: each of them is asked, and their answers become one.
+ * Requests that concern every partition: sent to each of them, and answered with their joined answers.
  *
  *   GET /v0/margin              the projects of all partitions, and the sums over them; needs each partition to have an owner
  *   POST /v0/provider-events/   a hint that a batch has ended: nobody knows which partition has it
@@ -9,28 +9,16 @@
  *
  * Limit: answers of 16 MiB.
  */
-import {
-  Agent,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type ServerResponse,
-  request as send,
-} from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../clock.ts";
 import { joinedMargins, type MarginAnswer } from "../../service/infer/margin.ts";
 import type { FleetDirectory } from "../directory.ts";
-import {
-  ELSEWHERE_HEADER,
-  PART_HEADER,
-  passedHeaders,
-  SECRET_HEADER,
-  withoutFraming,
-} from "../hop_headers.ts";
+import { ELSEWHERE_HEADER, passedHeaders, withoutFraming } from "../hop_headers.ts";
+import type { Hops } from "../hops/hops.ts";
 
 /** As the services accept of an event. */
 const BODY_BYTES_MAX = 64 * 1024;
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
-const IDLE_MS = 30_000;
 const MARGIN = "/v0/margin";
 const EVENTS = "/v0/provider-events/";
 const OF_CONTENT = new Set(["content-length", "transfer-encoding", "etag", "connection", "keep-alive"]);
@@ -45,13 +33,11 @@ interface PartAnswer {
 export interface GatheringOptions {
   readonly clock: Clock;
   readonly directory: FleetDirectory;
-  /** Of the fleet. */
-  readonly secret: string;
+  readonly hops: Hops;
 }
 
 export class Gathering {
   readonly #options: GatheringOptions;
-  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
   constructor(options: GatheringOptions) {
     this.#options = options;
@@ -90,36 +76,24 @@ export class Gathering {
     }
   }
 
-  close(): void {
-    this.#agent.destroy();
-  }
-
   /** Undefined where its owner did not answer. */
   #ask(part: number, request: IncomingMessage, body: Uint8Array): Promise<PartAnswer | undefined> {
-    const { directory, secret } = this.#options;
+    const { directory, hops } = this.#options;
     const owner = directory.ownerOf(part);
     if (owner === undefined) return Promise.resolve(undefined);
     const { method, url, rawHeaders, headers } = request;
     const passed = withoutFraming(passedHeaders(rawHeaders, headers.connection));
-    passed.push(SECRET_HEADER, secret, PART_HEADER, String(part), "content-length", String(body.byteLength));
-    const { hostname, port } = new URL(owner.address);
+    passed.push("content-length", String(body.byteLength));
+    const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     return new Promise((resolve) => {
-      const died = directory.deathOf(owner.id);
-      const upstream = send({
-        ...{ host: hostname.replace(/^\[|\]$/g, ""), port, method, path: url, agent: this.#agent },
-        headers: passed,
-      });
+      const upstream = hops.begin(target, { method, url, headers: passed });
       const end = (answer: PartAnswer | undefined): void => {
-        died.removeEventListener("abort", onDeath);
         if (answer === undefined) upstream.destroy();
         resolve(answer);
       };
-      const onDeath = (): void => end(undefined);
-      died.addEventListener("abort", onDeath);
       upstream.on("error", () => end(undefined));
       upstream.on("response", (answer) => void readAnswer(answer).then(end, () => end(undefined)));
       upstream.end(body);
-      if (died.aborted) onDeath();
     });
   }
 }
@@ -138,7 +112,7 @@ async function readAnswer(answer: IncomingMessage): Promise<PartAnswer | undefin
   return { status, headers, text: Buffer.concat(chunks).toString() };
 }
 
-/** One that was refused says so for all. */
+/** If one partition has refused, its refusal is the answer. */
 function joined(answers: readonly PartAnswer[]): PartAnswer {
   const [first] = answers as [PartAnswer]; // there is one
   const refused = answers.find(({ status }) => status !== 200);

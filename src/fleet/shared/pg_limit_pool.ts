@@ -9,12 +9,14 @@
  * facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
  */
 import { KeyedMutex } from "../../keyed_mutex.ts";
-import type {
-  FactsPoolAsk,
-  LimitPool,
-  PlacesPoolAsk,
-  PoolAnswers,
-  PoolDraw,
+import {
+  type FactsPoolAsk,
+  type LimitPool,
+  type PlacesPoolAsk,
+  type PoolAnswers,
+  type PoolDraw,
+  precedenceIn,
+  type WorkPoolAsk,
 } from "../../limits/shared/limit_pool.ts";
 import {
   exchangeFacts,
@@ -24,6 +26,7 @@ import {
 } from "../../limits/shared/shared_facts.ts";
 import { type PlacesGrant, SharedPlaces, type SharedPlacesState } from "../../limits/shared/shared_places.ts";
 import { SharedWindow, type SharedWindowState } from "../../limits/shared/shared_window.ts";
+import { SharedWork, type SharedWorkState } from "../../limits/shared/shared_work.ts";
 import { openDurableSession } from "../../store/postgres/pg_connection.ts";
 import { endedSessions, sessionName } from "../../store/postgres/pg_ended_sessions.ts";
 import type { PgQuery, PgSession } from "../../store/postgres/pg_session.ts";
@@ -108,20 +111,23 @@ export class PgLimitPool implements LimitPool {
 
   async #drawn({ session: { query }, name: session }: Connected, draw: PoolDraw): Promise<PoolAnswers> {
     const silent = draw.facts.filter(({ ask }) => isSilent(ask));
-    const isSilentOnly = silent.length === draw.facts.length && draw.blocks.length + draw.places.length === 0;
+    const asked = draw.blocks.length + draw.places.length + draw.works.length;
+    const isSilentOnly = silent.length === draw.facts.length && asked === 0;
     const heard = await readFacts(query, silent);
-    if (isSilentOnly) return { blocks: [], places: [], facts: draw.facts.map(({ name }) => heard(name)) };
+    if (isSilentOnly)
+      return { blocks: [], places: [], works: [], facts: draw.facts.map(({ name }) => heard(name)) };
     const said = draw.facts.filter(({ ask }) => !isSilent(ask));
     await query("BEGIN");
     const names = [
       ...draw.blocks.map(({ quota }) => windowName(quota)),
-      ...[...draw.places, ...said].map(({ name }) => name),
+      ...[...draw.places, ...draw.works, ...said].map(({ name }) => name),
     ];
     const rows = await this.#lock(query, names);
-    const blocks = draw.blocks.map(({ quota, ask }) => {
+    const works = bookWork(rows, draw.works);
+    const blocks = draw.blocks.map(({ quota, ask, work }) => {
       const name = windowName(quota);
       const window = new SharedWindow(rows.state(name) as SharedWindowState | undefined); // as written here
-      const grant = window.draw(rows.nowMs(name), ask);
+      const grant = window.draw(rows.nowMs(name), ask, precedenceIn(works, work));
       rows.change(name, window.toState());
       return grant;
     });
@@ -135,7 +141,11 @@ export class PgLimitPool implements LimitPool {
     );
     await query("COMMIT");
     for (const name of names) this.#known.add(name);
-    return { blocks, places, facts: draw.facts.map((one) => merged.get(one) ?? heard(one.name)) };
+    return {
+      ...{ blocks, places },
+      works: draw.works.map(({ name, ask }) => works.get(name)?.others(rows.nowMs(name), ask.holder) ?? []),
+      facts: draw.facts.map((one) => merged.get(one) ?? heard(one.name)),
+    };
   }
 
   async #lock(query: PgQuery, names: readonly string[]): Promise<DrawnRows> {
@@ -193,6 +203,17 @@ async function readFacts(
       exchangeFacts(read.nowMs(name), ask, read.state(name) as SharedFactsState | undefined).known,
     ); // as written here
   return (name) => known.get(name) as KnownFacts; // asked for here
+}
+
+/** Takes the reports of what waits, by their names. */
+function bookWork(rows: DrawnRows, asks: readonly WorkPoolAsk[]): ReadonlyMap<string, SharedWork> {
+  const works = new Map<string, SharedWork>();
+  for (const { name, ask } of asks) {
+    const work = new SharedWork(rows.state(name) as SharedWorkState | undefined); // as written here
+    if (work.report(rows.nowMs(name), ask)) rows.change(name, work.toState());
+    works.set(name, work);
+  }
+  return works;
 }
 
 function mergeFacts(rows: DrawnRows, { name, ask }: FactsPoolAsk): KnownFacts {

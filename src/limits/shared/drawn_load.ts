@@ -21,12 +21,12 @@ const QUOTAS: readonly DrawnQuota[] = ["requests", "tokens", "inputTokens", "out
 
 export class DrawnLoad {
   readonly #units: Readonly<Record<DrawnQuota, DrawnUnits>>;
-  readonly #onLack: () => void;
+  readonly #onLack: (isShort: boolean) => void;
   /** As of the last request that asked. */
   #limits: QuotaLimits | undefined;
 
-  /** `holder`: this process, unique for its life. `onLack`: called when a request waits for a draw that should come soon, as often as one does. */
-  constructor(holder: string, onLack: () => void) {
+  /** `holder`: this process, unique for its life. `onLack`: called when a request waits for a draw, as often as one does; `isShort`: one before its time would bring nothing. */
+  constructor(holder: string, onLack: (isShort: boolean) => void) {
     const units = (): DrawnUnits => new DrawnUnits(holder);
     this.#units = { requests: units(), tokens: units(), inputTokens: units(), outputTokens: units() };
     this.#onLack = onLack;
@@ -103,7 +103,7 @@ export class DrawnLoad {
 
   #wait(nowMs: number, quota: DrawnQuota, amount: number, limits: QuotaLimits): boolean {
     if (limits[quota] === Number.POSITIVE_INFINITY || this.#units[quota].has(nowMs, amount)) return false;
-    if (!this.#units[quota].isShort) this.#onLack();
+    this.#onLack(this.#units[quota].isShort);
     return true;
   }
 }

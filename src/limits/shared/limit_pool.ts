@@ -1,21 +1,32 @@
 /**
- * The port through which processes share limits: units of quotas (`shared_window.ts`), places in flight (`shared_places.ts`), and what is known
- * of lanes (`shared_facts.ts`).
+ * The port through which processes share limits: units of quotas (`shared_window.ts`), places in flight (`shared_places.ts`), what waits for them
+ * (`shared_work.ts`), and what is known of lanes (`shared_facts.ts`).
  */
 import type { FactsAsk, KnownFacts } from "./shared_facts.ts";
 import type { PlacesAsk, PlacesGrant } from "./shared_places.ts";
 import type { BlockAsk, BlockGrant } from "./shared_window.ts";
+import type { OtherWork, Precedence, QuotaUnits, SharedWork, WorkAsk } from "./shared_work.ts";
 
 export interface PoolAsk {
   /** Which quota, the same in all processes. */
   readonly quota: string;
   readonly ask: BlockAsk;
+  /** The name of the work that waits for it, one of those in the draw, and what its units are; absent: all who ask are equal. */
+  readonly work?: { readonly name: string; readonly units: keyof QuotaUnits };
+}
+
+export interface WorkPoolAsk {
+  /** Whose work, the same in all processes, and different from the names of all else. */
+  readonly name: string;
+  readonly ask: WorkAsk;
 }
 
 export interface PlacesPoolAsk {
   /** Which limit on places, the same in all processes, and different from the names of quotas and facts. */
   readonly name: string;
   readonly ask: PlacesAsk;
+  /** As for units: the name of the work. */
+  readonly work?: string;
 }
 
 export interface FactsPoolAsk {
@@ -28,6 +39,7 @@ export interface FactsPoolAsk {
 export interface PoolDraw {
   readonly blocks: readonly PoolAsk[];
   readonly places: readonly PlacesPoolAsk[];
+  readonly works: readonly WorkPoolAsk[];
   readonly facts: readonly FactsPoolAsk[];
 }
 
@@ -35,6 +47,7 @@ export interface PoolDraw {
 export interface PoolAnswers {
   readonly blocks: readonly BlockGrant[];
   readonly places: readonly PlacesGrant[];
+  readonly works: readonly (readonly OtherWork[])[];
   readonly facts: readonly KnownFacts[];
 }
 
@@ -43,7 +56,18 @@ export interface LimitPool {
   /**
    * Books all asks together, with each name locked meanwhile, and resolves with the answers. Calls may overlap, and are done one after another.
    * Rejects when the place cannot be reached or does not answer in time: the asks may have been booked, and the caller repeats those for blocks
-   * and places unchanged.
+   * and places unchanged. Work is booked before blocks and places, which are granted by it.
    */
   draw(draw: PoolDraw): Promise<PoolAnswers>;
+}
+
+/** How processes stand that ask for a quota, as far as their work was booked in the same draw. */
+export function precedenceIn(
+  works: ReadonlyMap<string, SharedWork>,
+  work: PoolAsk["work"],
+): ((holder: string) => Precedence) | undefined {
+  const shared = work === undefined ? undefined : works.get(work.name);
+  return work === undefined || shared === undefined
+    ? undefined
+    : (holder) => shared.precedence(holder, work.units);
 }

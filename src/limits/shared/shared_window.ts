@@ -18,10 +18,13 @@
  * draws less often, and blocks live longer in proportion. A unit is charged that much longer before it is spent: with 100 processes
  * 1.5 s of 60 (test/fleet_simulation).
  *
- * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, it is shared by
- * water-filling (max-min fairness; Bertsekas and Gallager, "Data Networks", 6.5.2). A process that waits for more than its share, because its next
- * request is large, keeps its turn: later ones leave it that much.
+ * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, work with precedence gets
+ * what it wants first, and the rest is shared by water-filling; both by the weights of the projects that wait (`shared_work.ts`). Shares are seldom whole
+ * units, or whole requests: of 2.6 units a process gets 2 or 3, in an even succession, and of 0.3 requests one in 3 or 4 draws. A process
+ * whose turn it is keeps it until there is room for its next request: later ones leave it that much.
  */
+import type { Precedence } from "./shared_work.ts";
+import { shareOf, type UnitsAsker } from "./shares.ts";
 
 /** What one process asks for. */
 export interface BlockAsk {
@@ -129,6 +132,13 @@ const ASKS_KEPT = 3;
 const HOLDER_MS = 15;
 /** The longest time between two draws of a process. */
 const DRAW_MS_MAX = 10_000;
+/** The turn of a process without a share, while work with precedence waits: it is its turn as soon as it has one. */
+const WITHOUT_SHARE = 0;
+/** Of what the pace may earn ahead: from here on it is taken for what nobody can use now. */
+const IDLE_SHARE = 0.9;
+/** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
+const EVEN_STEP = 0.618_033_988_75;
+const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
 
 export class SharedWindow {
   readonly #windowMs: number;
@@ -139,6 +149,7 @@ export class SharedWindow {
   #newestMs: number;
   #nextMs: number;
   #turns: number;
+  #precedenceOf: (holder: string) => Precedence = () => EQUAL;
 
   constructor(state?: SharedWindowState, options: SharedWindowOptions = {}) {
     this.#windowMs = options.windowMs ?? 60_000;
@@ -151,8 +162,12 @@ export class SharedWindow {
     this.#turns = state?.turns ?? 0;
   }
 
-  /** Books an ask and grants units. `clockMs`: the clock of this place, read for this draw; when it goes back, time stands still. A repeated ask gets the same answer. */
-  draw(clockMs: number, ask: BlockAsk): BlockGrant {
+  /**
+   * Books an ask and grants units. `clockMs`: the clock of this place, read for this draw; when it goes back, time stands still. A repeated ask
+   * gets the same answer. `precedenceOf`: how each process stands among those that ask; absent: all are equal.
+   */
+  draw(clockMs: number, ask: BlockAsk, precedenceOf?: (holder: string) => Precedence): BlockGrant {
+    this.#precedenceOf = precedenceOf ?? this.#precedenceOf;
     const nowMs = Math.max(clockMs, this.#newestMs);
     this.#newestMs = nowMs;
     this.#expire(nowMs);
@@ -167,11 +182,15 @@ export class SharedWindow {
       ...{ limit: Math.max(1, ask.limit), turn: before?.turn },
     };
     this.#holders.set(ask.holder, holder);
-    holder.granted = this.#grant(nowMs, holder);
+    const sinceMs = before === undefined || before.wanted <= 0 ? undefined : nowMs - before.askedMs;
+    const fair = wanted > 0 ? this.#fairUnits(nowMs, ask.holder, holder, sinceMs) : 0;
+    const isFair = fair !== undefined && fair > 0;
+    holder.granted = isFair ? this.#grant(nowMs, ask.holder, holder, fair) : 0;
     holder.units += holder.granted;
     if (holder.granted > 0) this.#pace(nowMs, holder.granted);
-    if (holder.granted > 0 || wanted <= 0) holder.turn = undefined;
-    else holder.turn ??= ++this.#turns;
+    if (fair === undefined) holder.turn = WITHOUT_SHARE;
+    else if (holder.granted > 0 || fair <= 0) holder.turn = undefined;
+    else if (holder.turn === undefined || holder.turn === WITHOUT_SHARE) holder.turn = ++this.#turns;
     return this.#answer(nowMs, holder);
   }
 
@@ -236,22 +255,34 @@ export class SharedWindow {
     return (slot + 1) * SLOT_MS + this.#windowMs + GUARD_MS <= nowMs;
   }
 
-  /** Units that `holder` gets now. */
-  #grant(nowMs: number, holder: Holder): number {
-    if (holder.wanted <= 0) return 0;
+  /** Units that a holder gets now, of those that are its share. */
+  #grant(nowMs: number, name: string, holder: Holder, fair: number): number {
     const limit = this.#limit(nowMs);
     const charged = this.#charged();
     if (holder.least > limit) return charged === 0 ? holder.least : 0; // as in bucket.ts: alone in a window
     const perMs = limit / this.#windowMs;
     const burst = Math.max(1, perMs * BURST_MS);
     const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
-    const claimed = this.#claimedBefore(holder);
+    const claimed = this.#claimedBefore(name, holder, burst);
     if (earned < Math.min(holder.least, burst) + claimed) return 0;
-    // A whole unit more where it is not whole: of 2.6 units, 2 at each draw would leave a fifth of a small limit unused.
-    const share = Math.ceil(this.#share(nowMs, holder, perMs * holder.drawMs * CATCH_UP));
-    const asked = Math.max(holder.least, Math.min(holder.wanted, share, earned - claimed));
+    const asked = Math.max(holder.least, Math.min(holder.wanted, fair, earned - claimed));
     const free = limit - charged - claimed;
     return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;
+  }
+
+  /** Whole units of its share, the least of use or more; 0 while it is the turn of others, undefined while it has none. `sinceMs`: since its last ask, if it wanted units then. */
+  #fairUnits(nowMs: number, name: string, holder: Holder, sinceMs: number | undefined): number | undefined {
+    const { least, drawMs, turn } = holder;
+    const limit = this.#limit(nowMs);
+    if (least > limit) return least;
+    const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
+    const share = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
+    if (this.#isUnclaimed(nowMs, name, holder)) return Math.max(least, Math.ceil(share));
+    const even = evenOf(name, Math.floor(nowMs / drawMs));
+    if (share >= least) return Math.floor(share + even);
+    if (share <= 0 && !turn) return undefined;
+    const isItsTurn = turn !== undefined || sinceMs === undefined || share / least + even >= 1;
+    return isItsTurn ? least : 0;
   }
 
   /** How often each process should draw, for those whose blocks have not expired. */
@@ -261,32 +292,35 @@ export class SharedWindow {
     return Math.min(DRAW_MS_MAX, Math.max(this.#drawMs, living * HOLDER_MS));
   }
 
-  /** Water-filling of what the rate earns until the next draw. Infinity for a holder that asks for less than its share. */
-  #share(nowMs: number, holder: Holder, earned: number): number {
-    const asks = this.#asking(nowMs).sort((left, right) => left.wanted - right.wanted);
-    let rest = earned;
-    for (const [index, one] of asks.entries()) {
-      const fair = rest / (asks.length - index);
-      if (one.wanted >= fair) return fair;
-      if (one === holder) break;
-      rest -= one.wanted;
-    }
-    return Number.POSITIVE_INFINITY;
-  }
-
-  #asking(nowMs: number): Holder[] {
-    return [...this.#holders.values()].filter(
-      ({ wanted, askedMs, drawMs }) => wanted > 0 && nowMs - askedMs <= ASKS_KEPT * drawMs,
+  /** Whether nearly all was earned that may be, and nobody has claimed it: shares of those who cannot use them now are lent. */
+  #isUnclaimed(nowMs: number, name: string, holder: Holder): boolean {
+    const perMs = this.#limit(nowMs) / this.#windowMs;
+    const burst = Math.max(1, perMs * BURST_MS);
+    const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
+    return (
+      earned - this.#claimedBefore(name, holder, burst) >=
+      Math.max(2 * holder.least, (burst + this.#drawMs * perMs) * IDLE_SHARE)
     );
   }
 
-  /** Units for which holders with an earlier turn wait. */
-  #claimedBefore(holder: Holder): number {
+  #asking(nowMs: number): UnitsAsker[] {
+    return [...this.#holders].flatMap(([name, { wanted, askedMs, drawMs }]) =>
+      wanted > 0 && nowMs - askedMs <= ASKS_KEPT * drawMs
+        ? [{ name, wanted, precedence: this.#precedenceOf(name) }]
+        : [],
+    );
+  }
+
+  /** Units for which holders with an earlier turn wait. Large requests without precedence wait for all that have it, and none of these for them. */
+  #claimedBefore(name: string, holder: Holder, burst: number): number {
+    const turn = holder.turn || Number.POSITIVE_INFINITY;
+    const isFirst = this.#precedenceOf(name).first > 0;
     let units = 0;
-    for (const other of this.#holders.values()) {
-      const { turn, expiredSlot, least } = other;
-      if (other === holder || turn === undefined || expiredSlot !== undefined) continue;
-      if (turn < (holder.turn ?? Number.POSITIVE_INFINITY)) units += least;
+    for (const [otherName, other] of this.#holders) {
+      if (otherName === name || !other.turn || other.expiredSlot !== undefined) continue;
+      const isOtherFirst = this.#precedenceOf(otherName).first > 0;
+      const isLarge = isFirst !== isOtherFirst && (isFirst ? other : holder).least > burst;
+      if (isLarge ? isOtherFirst : other.turn < turn) units += other.least;
     }
     return units;
   }
@@ -318,6 +352,13 @@ export class SharedWindow {
     const fromMs = Math.max(this.#nextMs, nowMs - this.#drawMs);
     this.#nextMs = Math.min(fromMs + units * msPerUnit, nowMs + this.#windowMs);
   }
+}
+
+/** The same for all quotas of one draw: a request needs units of each. */
+function evenOf(name: string, draw: number): number {
+  let phase = 0;
+  for (let index = 0; index < name.length; index += 1) phase = (phase * 31 + name.charCodeAt(index)) % 65_536;
+  return ((draw % 1_000_000) * EVEN_STEP + phase / 65_536) % 1;
 }
 
 function slotOf(atMs: number): number {

@@ -10,7 +10,7 @@
  *
  * A grant is at most what the holder could use until its next draw, and at most half of an equal part of what is left, but never less than its next
  * item needs. So no holder has much that others lack. When an item does not fit into what is left, its holder waits, and all
- * others are told to return what they do not need (`isShort`). Nothing is kept for it, as in one process: where an item of 4 cents waits for 3, others may
+ * the others are asked to return what they do not need (`isShort`). Nothing is kept for it, as in one process: where an item of 4 cents waits for 3, others may
  * use the 3 up, at the speed of their answers. With turns, each item of the last cents was another holder's, and took a second.
  *
  * The lowest cap that a holder named in the last 10 s is in force: workers that start one after another may have different ones. What was granted

@@ -5,6 +5,7 @@
  *   a request that arrives       no byte for the idle time, or less than 1 MiB in five minutes: closed
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
+ *   an unknown `Expect`          refused with 417, and closed
  *
  * Once the server drains:
  *
@@ -32,6 +33,11 @@ const LINGER_MS = 500;
 const ARRIVAL_MS = 500;
 /** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
 const GRACE_MS = 1_000;
+const UNKNOWN_EXPECTATION = plain(
+  417,
+  "expectation_failed",
+  "the only expectation that is met here is 100-continue",
+);
 
 interface Exchange {
   readonly request: IncomingMessage;
@@ -66,6 +72,15 @@ export class Connections {
         markMs: clock.nowMs(),
       });
       if (this.#isDraining) this.#drain(socket);
+    });
+    // Without a listener, Node answers it without a body.
+    server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
+      const body = envelope(UNKNOWN_EXPECTATION.error, "unread");
+      response.writeHead(UNKNOWN_EXPECTATION.status, {
+        ...{ connection: "close", "content-length": Buffer.byteLength(body) },
+        ...{ "content-type": "application/json; charset=utf-8", "x-content-type-options": "nosniff" },
+      });
+      response.end(body);
     });
     // Who listens for it keeps Node from closing the socket by itself.
     server.on("timeout", (socket: Socket) => this.#onIdle(socket));

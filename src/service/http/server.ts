@@ -197,7 +197,8 @@ function isAmbiguous(rawHeaders: readonly string[]): boolean {
 function registerErrors(app: FastifyInstance, onFault: (error: unknown, requestId: string) => void): void {
   app.setErrorHandler((error, request, reply) => {
     const found = answerOf(error);
-    if (found.isOurs) onFault(error, request.id);
+    const hasBrokenOff = error === request.raw.errored; // the client: its body did not arrive, and nobody reads the answer
+    if (found.isOurs && !hasBrokenOff) onFault(error, request.id);
     answer(request, reply, found);
   });
 }

@@ -80,3 +80,6 @@ export const CAPS_TABLE = `
 
 /** Where the fleet has its objects (fleet/objects_owner.ts); empty before the first worker of this version. */
 export const OBJECTS_COLUMN = `ALTER TABLE perigee_fleet ADD COLUMN objects text NOT NULL DEFAULT '';`;
+
+/** The id of the key for secrets that all workers have (fleet/secrets_claim.ts); empty before the first worker of this version. */
+export const SECRETS_COLUMN = `ALTER TABLE perigee_fleet ADD COLUMN secrets_key text NOT NULL DEFAULT '';`;

@@ -5,7 +5,7 @@
  * A *partition* is everything of one engine: its rows have its number in the column `part`.
  */
 import { checkVersion } from "../folder/known_version.ts";
-import { CAPS_TABLE, FLEET_TABLES, LEARNT_TABLE, OBJECTS_COLUMN } from "./fleet_schema.ts";
+import { CAPS_TABLE, FLEET_TABLES, LEARNT_TABLE, OBJECTS_COLUMN, SECRETS_COLUMN } from "./fleet_schema.ts";
 import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgQuery, PgSession } from "./pg_session.ts";
 import { SHARDS_SCHEMA } from "./shards_schema.ts";
@@ -111,6 +111,7 @@ const MIGRATIONS: readonly string[] = [
   LEARNT_TABLE,
   CAPS_TABLE,
   OBJECTS_COLUMN,
+  SECRETS_COLUMN,
 ];
 
 /** Versions of the schema; 0 for a database without the tables. */

@@ -17,7 +17,7 @@ import type { PgResult, PgSession, PgValue } from "./pg_session.ts";
 const RETRY_MS = 250;
 const TURN = "session";
 
-/** One session that runs statements one after another, each in a transaction of its own. Close it. */
+/** One session that runs statements one after another, each in a separate transaction. Close it. */
 export class PgStatements {
   readonly #url: string;
   readonly #clock: Clock;

@@ -7,6 +7,7 @@ import { BATCHES } from "../../../src/engine/batches/batch_record.ts";
 import { type ConfigOptions, resolveConfig } from "../../../src/engine/config/config.ts";
 import { type OpenedEngine, openEngine } from "../../../src/engine/engine.ts";
 import { POSTED_GROUPS } from "../../../src/engine/posted/batched_groups.ts";
+import type { LimitPool } from "../../../src/limits/shared/limit_pool.ts";
 import { createInlineMeasurer } from "../../../src/shard/measurer.ts";
 import type { OpenAnswerCache } from "../../../src/store/answers/answer_cache.ts";
 import type { RecordChange } from "../../../src/store/records.ts";
@@ -37,6 +38,12 @@ export interface OutputLine {
   };
 }
 
+/** Other worlds on the same clock, whose engines share limits with those of this one. */
+export interface BesideOthers {
+  readonly clock: FakeClock;
+  readonly limitPool: LimitPool;
+}
+
 export class BatchWorld {
   readonly clock: FakeClock;
   readonly disk: MemoryDisk;
@@ -46,10 +53,16 @@ export class BatchWorld {
   /** Opens the caches of runs; default: in files. */
   openAnswers: OpenAnswerCache | undefined;
   #config: ConfigOptions;
+  readonly #beside: BesideOthers | undefined;
 
   /** `fakesOf` makes the providers, by the origins of their base URLs. */
-  constructor(fakesOf: (nowMs: () => number) => Readonly<Record<string, BatchFake>>, config: ConfigOptions) {
-    this.clock = new FakeClock({ wallMs: Date.UTC(2026, 10, 1) });
+  constructor(
+    fakesOf: (nowMs: () => number) => Readonly<Record<string, BatchFake>>,
+    config: ConfigOptions,
+    beside?: BesideOthers,
+  ) {
+    this.#beside = beside;
+    this.clock = beside?.clock ?? new FakeClock({ wallMs: Date.UTC(2026, 10, 1) });
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: 0 });
     this.store = createCrashableStore({ random: () => 0.999 });
     this.wire = batchTransport(
@@ -94,6 +107,7 @@ export class BatchWorld {
     return openEngine({
       ...this.#config,
       ...{ dataDir: "/data", stateDir: "/state", env: {} },
+      ...(this.#beside === undefined ? {} : { limitPool: this.#beside.limitPool }),
       clock: life?.clock ?? this.clock,
       disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
       store: steps === undefined ? store : steppedStore(store, steps),

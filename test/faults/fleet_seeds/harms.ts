@@ -9,7 +9,10 @@ import type { FaultFleet, Worker } from "./fault_fleet.ts";
 import type { FileLoad } from "./file_load.ts";
 import type { Fault } from "./plan.ts";
 
-/** A partition whose owner lost it although nothing was done to it: the machine was too slow for its heartbeats. */
+/**
+ * A partition whose owner lost it although nothing was done to it, and did not give it back: the machine was too slow for its heartbeats. An owner gives back
+ * what it adopted when the worker that a fault took it from, or a new one, has none.
+ */
 export interface Lapse {
   readonly kind: "lapse";
 }
@@ -59,6 +62,8 @@ export class Harms {
   readonly #onProblem: (problem: string) => void;
   readonly #onEvent: (event: string) => void;
   #isDown = false;
+  /** How much each worker had said when the seed began. */
+  readonly #saidBefore: ReadonlyMap<string, number>;
   /** The last reading, also while the database is away. */
   #owners: ReadonlyMap<number, string> = new Map();
 
@@ -67,6 +72,23 @@ export class Harms {
     this.#fleet = fleet;
     this.#client = client;
     this.#onProblem = onProblem;
+    this.#saidBefore = new Map(fleet.workers.map(({ process, stderr }) => [process, stderr().length]));
+  }
+
+  /** Drops the lapses that were none: the owner says that it gave the partition back. Its words arrive later than the rows change. */
+  dropGivenBack(): void {
+    for (const { process, stderr } of this.#fleet.workers) {
+      const said = stderr().slice(this.#saidBefore.get(process) ?? 0);
+      const lost = new Set<string>();
+      for (const [, part = "", how] of said.matchAll(/partition (\d+) is given (up|back)/g)) {
+        if (how === "up") lost.add(part);
+        if (how === "up" || lost.delete(part)) continue; // one that it lost, it closes, too
+        const at = this.all.findIndex(
+          (harm) => harm.fault.kind === "lapse" && harm.process === process && harm.parts[0] === Number(part),
+        );
+        if (at >= 0) this.all.splice(at, 1);
+      }
+    }
   }
 
   /** Notes who owns what, and the lapses since the last time. */

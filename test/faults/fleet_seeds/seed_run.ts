@@ -99,6 +99,7 @@ export async function runSeed(fleet: FaultFleet, plan: SeedPlan, terms: SeedTerm
   await reading;
   watch.stop();
   await watching;
+  harms.dropGivenBack();
   const sends = fleet.provider.sends.slice(sendsBefore);
   const committedMs = new Map(watch.committedMs);
   for (const { items, readMs } of load.sent)

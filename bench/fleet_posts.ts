@@ -2,7 +2,7 @@
  * Durable POSTs of one item through workers on PostgreSQL: one request a POST, one after another on each connection.
  *
  *   npm run build
- *   node --import tsx bench/fleet_posts.ts [--workers 1] [--connections 32] [--seconds 10] [--projects 1]
+ *   node --import tsx bench/fleet_posts.ts [--workers 1] [--connections 32] [--warm 5] [--seconds 10] [--projects 1]
  *
  * As `npm run bench -- service`: `POST /v0/infer/` with an sla, acknowledged when it is committed, while the items are answered (by the built-in
  * `echo`). With several workers, the connections are spread over them, and a worker passes on what is at home elsewhere. Wanted: 1,500 a second, and
@@ -11,17 +11,28 @@
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { connectPg } from "../src/store/postgres/pg_session.ts";
 import { BenchFleet } from "./shared/fleet.ts";
 import { load } from "./shared/load_connection.ts";
 
 const SELF = fileURLToPath(import.meta.url);
-const WARM_UP_MS = 2_000;
+/** What the generator sends when the seconds begin that count. */
+const WARM = "warm";
 
 interface Posting {
   readonly urls: readonly string[];
   readonly keys: readonly string[];
   readonly connections: number;
+  /** Before the seconds that count: a worker that has just started compiles. */
+  readonly warmSeconds: number;
   readonly seconds: number;
+}
+
+/** Since the start. */
+interface Used {
+  readonly commits: number;
+  readonly workers: number;
+  readonly server: number;
 }
 
 interface Posted {
@@ -39,6 +50,7 @@ async function main(): Promise<void> {
     options: {
       workers: { type: "string", default: "1" },
       connections: { type: "string", default: "32" },
+      warm: { type: "string", default: "5" },
       seconds: { type: "string", default: "10" },
       projects: { type: "string", default: "1" },
     },
@@ -46,23 +58,38 @@ async function main(): Promise<void> {
   const fleet = await BenchFleet.open(process.env);
   try {
     await fleet.start(Number(values.workers));
-    const before = fleet.cpuSeconds();
     const posting: Posting = {
       urls: fleet.workers.map(({ url }) => url),
       keys: Array.from({ length: Number(values.projects) }, (_, index) => fleet.key(`project-${index}`)),
       connections: Number(values.connections),
+      warmSeconds: Number(values.warm),
       seconds: Number(values.seconds),
     };
+    const session = await connectPg(fleet.store);
+    const used = async (): Promise<Used> => {
+      const { rows } = await session.query(
+        "SELECT sum(commits)::bigint AS commits FROM perigee_partitions", // each commit of a partition counts itself
+      );
+      const [{ commits }] = rows as [{ readonly commits: number }]; // as selected
+      return { commits, ...fleet.cpuSeconds() };
+    };
     const child = fork(SELF, { execArgv: process.execArgv });
+    let before = used();
     const { perSecond, p50, p99, statuses } = await new Promise<Posted>((resolve, reject) => {
-      child.once("message", (message) => resolve(message as Posted)); // as sent below
+      child.on("message", (message) => {
+        if (message === WARM) before = used();
+        else resolve(message as Posted); // as sent below
+      });
       child.once("exit", (code) => reject(new Error(`the generator ended with ${code}`)));
       child.send(posting);
     });
-    const after = fleet.cpuSeconds();
-    const spent = `workers ${(after.workers - before.workers).toFixed(1)} s, PostgreSQL ${(after.server - before.server).toFixed(1)} s`;
+    const [first, last] = [await before, await used()];
+    session.end();
+    const posts = perSecond * posting.seconds;
+    const each = (count: number): string => (count / posts).toFixed(2);
+    const spent = `workers ${each(1_000 * (last.workers - first.workers))}, PostgreSQL ${each(1_000 * (last.server - first.server))} ms; ${each(last.commits - first.commits)} commits`;
     console.log(
-      `${values.workers} workers, ${values.connections} connections: ${perSecond.toFixed(0)} POSTs/s (p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${JSON.stringify(statuses)}); processor time: ${spent}; a worker took ${fleet.peakMib().toFixed(0)} MiB at most`,
+      `${values.workers} workers, ${values.connections} connections: ${perSecond.toFixed(0)} POSTs/s (p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} ms; ${JSON.stringify(statuses)}); a POST takes ${spent}; a worker took ${fleet.peakMib().toFixed(0)} MiB at most`,
     );
   } finally {
     await fleet.close();
@@ -70,12 +97,13 @@ async function main(): Promise<void> {
 }
 
 /** In the process of the load. */
-async function generate({ urls, keys, connections, seconds }: Posting): Promise<void> {
+async function generate({ urls, keys, connections, warmSeconds, seconds }: Posting): Promise<void> {
   const item = { model: "echo:bench", input: "Name a river that flows through two countries.", sla: 1_440 };
   const body = JSON.stringify([item]);
   const statuses: Record<string, number> = {};
   const times: number[] = [];
-  const warmMs = performance.now() + WARM_UP_MS;
+  const warmMs = performance.now() + warmSeconds * 1_000;
+  setTimeout(() => process.send?.(WARM), warmSeconds * 1_000);
   const endMs = warmMs + seconds * 1_000;
   const onAnswer = (status: number, startMs: number, answeredMs: number): boolean => {
     if (startMs >= warmMs) {

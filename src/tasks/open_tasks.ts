@@ -128,6 +128,7 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
   await posted.open(backlog);
   await work.prepare();
   work.open();
+  lots.start();
   posted.tellEnded(unnoted()).catch((error: unknown) => onFault(error, "posted"));
   return new TasksOfFolder(
     { options, posted, lots, work, acceptance: new Acceptance(core, work, admission) },

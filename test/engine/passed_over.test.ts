@@ -50,4 +50,41 @@ describe("runs that wait for a cheaper offer", () => {
     await clock.advance(100);
     expect(tries).toBe(1);
   });
+
+  it("are tried again at each arrival of another run while they are few", () => {
+    const passedOver = new PassedOver(new FakeClock(), () => undefined);
+    for (const run of Array(16).keys()) passedOver.forOffer(5_000, callOf(`run-${run}`));
+    expect(passedOver.stay()).toBe(false);
+  });
+
+  it("stay passed over while others arrive, but for a moment only, when they are many", async () => {
+    const clock = new FakeClock();
+    let tries = 0;
+    const passedOver = new PassedOver(clock, () => {
+      tries += 1;
+      passedOver.clear();
+    });
+    for (const run of Array(1_000).keys()) passedOver.forOffer(5_000, callOf(`run-${run}`));
+    for (const run of Array(50).keys()) {
+      expect(passedOver.stay()).toBe(true);
+      passedOver.forOffer(5_000, callOf(`arrived-${run}`));
+      await clock.advance(1);
+    }
+    expect(tries).toBe(0);
+    await clock.advance(50);
+    expect(tries).toBe(1);
+    expect(passedOver.runs.size).toBe(0);
+  });
+
+  it("are tried again when a shorter wait than a moment is over, although others arrive", async () => {
+    const clock = new FakeClock();
+    let tries = 0;
+    const passedOver = new PassedOver(clock, () => {
+      tries += 1;
+    });
+    for (const run of Array(1_000).keys()) passedOver.forOffer(run === 0 ? 20 : 5_000, callOf(`run-${run}`));
+    passedOver.stay();
+    await clock.advance(20);
+    expect(tries).toBe(1);
+  });
 });

@@ -142,7 +142,8 @@ export class Lane {
   /** A shard of a run arrived in the backlog for this lane. */
   arrived(owner: ItemOwner): void {
     this.#projects.of(owner);
-    this.pump();
+    if (this.#passedOver.stay()) this.takeTurn();
+    else this.pump();
   }
 
   /** A place that it shares is free again. */

@@ -147,6 +147,7 @@ export class LotTasks {
     this.#erasure = new Erasure({ engine, storage: core.storage, lots: this.#lots });
   }
 
+  /** Reads the open lots of earlier processes. */
   async open(): Promise<void> {
     const { core } = this.#options;
     await reopenLots({
@@ -157,6 +158,11 @@ export class LotTasks {
       adopt: this.#options.posted.adopt,
       begin: (lot, task) => this.#begin(lot, task),
     });
+  }
+
+  /** From now on lots run. */
+  start(): void {
+    this.#lots.start();
   }
 
   /** The path of the lines of a part of a new task. */

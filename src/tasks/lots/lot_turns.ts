@@ -4,6 +4,8 @@
  *
  *   waiting --its turn, its deadline, no sla, or its task was cancelled--> running -> over
  *
+ * Until the start is over nothing runs: what runs of the first lots do would delay that the others are read.
+ *
  * Nothing tells when a run is left to batches, so it is looked for every second while a lot waits.
  */
 import type { Lot } from "./lot.ts";
@@ -17,6 +19,12 @@ export class LotTurns {
   readonly #waiting = new Set<Lot>();
   /** Those that run, by project. */
   readonly #running = new Map<string, Set<Lot>>();
+  #isStarted = false;
+
+  /** From now on lots run. */
+  start(): void {
+    this.#isStarted = true;
+  }
 
   add(lot: Lot): void {
     this.#waiting.add(lot);
@@ -30,6 +38,7 @@ export class LotTurns {
   take(nowMs: number): { readonly lots: readonly Lot[]; readonly nextMs: number } {
     const lots: Lot[] = [];
     let nextMs = Number.POSITIVE_INFINITY;
+    if (!this.#isStarted) return { lots, nextMs };
     const busy = new Map<string, Lot[]>();
     for (const lot of [...this.#waiting].sort((a, b) => a.deadlineMs - b.deadlineMs)) {
       const { deadlineMs } = lot;

@@ -84,6 +84,12 @@ export class Lots {
     }
   }
 
+  /** Those of earlier processes are read: from now on lots run. */
+  start(): void {
+    this.#turns.start();
+    this.#begin();
+  }
+
   /** Adds an open lot; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
   add(record: LotRecord, isRestored = false): Lot {
     const lot = new Lot(record, this.pathOf(record));

@@ -69,18 +69,18 @@ function sentIn({ sentMs }: Done, project: string, fromMs: number, untilMs: numb
 
 describe("projects of engines that share a limit", () => {
   it.each([
-    ["requestsPerMinute", 240, 1],
-    ["tokensPerMinute", 3_600, 15],
+    ["requestsPerMinute", 240, 1, 0.95],
+    ["tokensPerMinute", 14_400, 15, 0.92], // a draw grants whole items at least: with a quarter of it, single projects had up to 32 %
   ])(
     "have the same part of %s each, wherever they are: one at one engine, three at the other",
-    async (name, limit, units) => {
+    async (name, limit, units, used) => {
       const names = ["a", "b", "c", "d"];
       const [a, ...others] = names.map((project) => ({ project, items: 2_000 }));
       const done = await run([[a!], others], { [name]: limit }, 240_000);
       const sent = names.map((project) => sentIn(done, project, 60_000, 240_000));
       const all = sent.reduce((sum, each) => sum + each, 0);
-      expect((all * units) / 3).toBeGreaterThan(0.95 * limit);
-      for (const each of sent) expect(Math.abs(each / all - 0.25)).toBeLessThan(0.06);
+      expect((all * units) / 3).toBeGreaterThan(used * limit);
+      for (const each of sent) expect(Math.abs(each / all - 0.25)).toBeLessThan(0.03);
     },
   );
 

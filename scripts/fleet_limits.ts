@@ -3,9 +3,9 @@
  * each run. Ends with 1 if a window of 60 s had more than the limit or less than 97 % of it was used, and with 2 without PostgreSQL.
  *
  *   --runs 1-100      which seeds
- *   --beside 4        so many runs at once, over one PostgreSQL
+ *   --beside 3        so many runs at once, over one PostgreSQL
  *   --processes 8     that share a limit
- *   --per-minute 1200 requests
+ *   --per-minute 6000 requests
  *   --calm            without faults
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -23,9 +23,9 @@ const LEAST_USED = 0.97;
 const { values } = parseArgs({
   options: {
     runs: { type: "string", default: "1-100" },
-    beside: { type: "string", default: "4" },
+    beside: { type: "string", default: "3" },
     processes: { type: "string", default: "8" },
-    "per-minute": { type: "string", default: "1200" },
+    "per-minute": { type: "string", default: "6000" },
     calm: { type: "boolean", default: false },
   },
 });

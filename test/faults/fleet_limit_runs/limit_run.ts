@@ -28,7 +28,7 @@ export interface LimitReport {
   /** Arrivals in the fullest window, above 1 when the limit was broken; the same of the emptiest one after the first. Parts of the limit. */
   readonly fullest: number;
   readonly emptiest: number;
-  /** The whole run after the first window, as a part of the rate. */
+  /** Over the whole run, from the first arrival on, as a part of what the limit allows in that time. */
   readonly used: number;
   /** Items that arrived more than once. */
   readonly doubled: number;
@@ -118,12 +118,12 @@ function figures(
   }
   const fullMs = (arrivedMs[0] ?? 0) + WINDOW_MS;
   const later = counts.filter((_, index) => (arrivedMs[index] ?? 0) >= fullMs);
-  const after = arrivedMs.filter((ms) => ms >= fullMs && ms < endMs).length;
+  const inTime = arrivedMs.filter((ms) => ms < endMs).length;
   return {
     sent: arrivedMs.length,
     fullest: Math.max(...counts) / perMinute,
     emptiest: Math.min(...later) / perMinute,
-    used: after / ((perMinute * (endMs - fullMs)) / WINDOW_MS),
+    used: inTime / ((perMinute * (endMs - (arrivedMs[0] ?? 0))) / WINDOW_MS),
     doubled: arrivedMs.length - items.size,
   };
 }

@@ -3,7 +3,7 @@
  * each run. Ends with 1 if a window of 60 s had more than the limit or less than 97 % of it was used, and with 2 without PostgreSQL.
  *
  *   --runs 1-100      which seeds
- *   --beside 3        so many runs at once, over one PostgreSQL
+ *   --beside 1        so many runs at once, over one PostgreSQL
  *   --processes 8     that share a limit
  *   --per-minute 6000 requests
  *   --calm            without faults
@@ -23,7 +23,7 @@ const LEAST_USED = 0.97;
 const { values } = parseArgs({
   options: {
     runs: { type: "string", default: "1-100" },
-    beside: { type: "string", default: "3" },
+    beside: { type: "string", default: "1" },
     processes: { type: "string", default: "8" },
     "per-minute": { type: "string", default: "6000" },
     calm: { type: "boolean", default: false },
@@ -58,11 +58,11 @@ const isBroken = ({ fullest, used }: LimitReport): boolean => fullest > 1 || use
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 function show(report: LimitReport): void {
-  const { seed, sent, fullest, emptiest, used, doubled, faults } = report;
+  const { seed, sent, fullest, emptiest, used, doubled, lateMs, faults } = report;
   const windows = `windows of 60 s ${percent(emptiest)} to ${percent(fullest)}, ${percent(used)} used`;
   const word = isBroken(report) ? "BROKEN" : "ok";
   process.stdout.write(
-    `run ${seed}: ${word}; ${sent} sent, ${windows}, ${doubled} doubled; ${faults}; load ${loadavg()[0]?.toFixed(0)}\n`,
+    `run ${seed}: ${word}; ${sent} sent, ${windows}, ${doubled} doubled, noticed ${lateMs.toFixed(0)} ms late at most; ${faults}; load ${loadavg()[0]?.toFixed(0)}\n`,
   );
 }
 

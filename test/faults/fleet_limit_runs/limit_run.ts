@@ -12,6 +12,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../../../src/clock.ts";
 import { FleetDatabase } from "../../../src/fleet/fleet_database.ts";
@@ -32,6 +33,8 @@ export interface LimitReport {
   readonly used: number;
   /** Items that arrived more than once. */
   readonly doubled: number;
+  /** How late this process noticed an arrival, at most: so much may be moved into another window. */
+  readonly lateMs: number;
   readonly faults: string;
 }
 
@@ -106,7 +109,7 @@ async function disturb(
 }
 
 function figures(
-  { arrivedMs, items }: Provider,
+  { arrivedMs, items, lag }: Provider,
   perMinute: number,
   endMs: number,
 ): Omit<LimitReport, "seed" | "faults"> {
@@ -125,6 +128,7 @@ function figures(
     emptiest: Math.min(...later) / perMinute,
     used: inTime / ((perMinute * (endMs - (arrivedMs[0] ?? 0))) / WINDOW_MS),
     doubled: arrivedMs.length - items.size,
+    lateMs: lag.max / 1e6,
   };
 }
 
@@ -132,11 +136,13 @@ function figures(
 class Provider {
   readonly arrivedMs: number[] = [];
   readonly items = new Set<string>();
+  readonly lag = monitorEventLoopDelay();
   readonly first: Promise<unknown>;
   readonly #server = createServer();
 
   private constructor() {
     this.first = once(this.#server, "request");
+    this.lag.enable();
     this.#server.on("request", (request, response) => {
       this.arrivedMs.push(performance.now());
       let body = "";
@@ -165,6 +171,7 @@ class Provider {
   }
 
   close(): void {
+    this.lag.disable();
     this.#server.close();
     this.#server.closeAllConnections();
   }

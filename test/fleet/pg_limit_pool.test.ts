@@ -22,6 +22,17 @@ it("a draw succeeds again after the rows of its limits were lost, as in a failov
   expect((await pool.draw(DRAW)).blocks.map(({ units }) => units)).toEqual([5]);
 });
 
+it("a draw of a closed pool rejects, and opens no session", async () => {
+  let opened = 0;
+  const pool = new PgLimitPool("", () => {
+    opened += 1;
+    return Promise.resolve(sessionOn(new Map()));
+  });
+  pool.close();
+  await expect(pool.draw(DRAW)).rejects.toThrow("closed");
+  expect(opened).toBe(0);
+});
+
 /** A session with the table of limits, by name. */
 function sessionOn(table: Map<string, string>): PgSession {
   return {

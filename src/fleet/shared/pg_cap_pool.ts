@@ -51,8 +51,9 @@ export class PgCapPool {
   #draw(cap: string, ask: MoneyAsk): Promise<MoneyGrant> {
     return this.#turns.take(TURN, async () => {
       try {
+        this.#assertOpen();
         this.#session ??= await openDurableSession(this.#url);
-        if (this.#isClosed) throw new Error("the pool is closed");
+        this.#assertOpen();
         return await drawn(this.#session.query, cap, ask);
       } catch (error) {
         this.#session?.end();
@@ -60,6 +61,10 @@ export class PgCapPool {
         throw error;
       }
     });
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error("the pool is closed");
   }
 }
 

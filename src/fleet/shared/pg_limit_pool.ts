@@ -92,8 +92,9 @@ export class PgLimitPool implements LimitPool {
   draw(draw: PoolDraw): Promise<PoolAnswers> {
     return this.#turns.take(TURN, async () => {
       try {
+        this.#assertOpen();
         this.#connected ??= await connected(this.#open);
-        if (this.#isClosed) throw new Error("the pool is closed");
+        this.#assertOpen();
         return await this.#drawn(this.#connected, draw);
       } catch (error) {
         this.#connected?.session.end();
@@ -108,6 +109,10 @@ export class PgLimitPool implements LimitPool {
   close(): void {
     this.#isClosed = true;
     this.#connected?.session.end();
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error("the pool is closed");
   }
 
   async #drawn({ session: { query }, name: session }: Connected, draw: PoolDraw): Promise<PoolAnswers> {

@@ -7,8 +7,8 @@
  *   waiting --nothing to ask or report--> idle
  *   any --close--> places are given back, once
  *
- * Where many processes share a quota, 500 ms become longer: each grant says how long. They vary by 5 % either way, so that processes that
- * began together do not draw in the same order for ever.
+ * Where many processes share a quota, the wait is longer than 500 ms: each grant says how long. It varies by 5 % either way, so that processes
+ * that began together do not always draw in the same order.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../clock.ts";
@@ -209,22 +209,18 @@ export class LimitDraws {
     const drawMs = this.#drawMs;
     const blocks = [...this.#loads].flatMap(([pool, load]) =>
       load.asks(nowMs, drawMs).map(([part, ask]) => ({
-        ...{ quota: `${pool} ${part}`, ask, load, part },
+        ...{ quota: `${pool} ${part}`, ask, load, part, pool },
         ...(this.#works.has(pool) ? { work: { name: workName(pool), units: part } } : {}),
       })),
     );
     const places = [...this.#places].flatMap(([pool, drawn]) => {
       const ask = drawn.ask(nowMs);
-      const work = this.#works.has(pool) ? { work: workName(pool) } : {};
-      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn, ...work }];
+      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn, pool }];
     });
-    const drawnFrom = new Set(
-      [...blocks, ...places].map(({ work }) => (typeof work === "object" ? work.name : work)),
-    );
+    const drawnFrom = new Set([...blocks, ...places].map(({ pool }) => pool));
     const works = [...this.#works].flatMap(([pool, drawn]) => {
-      const name = workName(pool);
-      const ask = drawn.ask(nowMs, drawnFrom.has(name));
-      return ask === undefined ? [] : [{ name, ask, drawn }];
+      const ask = drawn.ask(nowMs, drawnFrom.has(pool));
+      return ask === undefined ? [] : [{ name: workName(pool), ask, drawn }];
     });
     const facts = this.#facts.flatMap(({ name, lane }) => {
       const ask = lane.ask(nowMs);

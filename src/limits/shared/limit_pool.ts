@@ -11,7 +11,7 @@ export interface PoolAsk {
   /** Which quota, the same in all processes. */
   readonly quota: string;
   readonly ask: BlockAsk;
-  /** The name of the work that waits for it, one of those in the draw, and what its units are; absent: all who ask are equal. */
+  /** The name of the work that waits for it, one of those in the draw, and which of its amounts the units are; absent: all that ask are equal. */
   readonly work?: { readonly name: string; readonly units: keyof QuotaUnits };
 }
 
@@ -25,8 +25,6 @@ export interface PlacesPoolAsk {
   /** Which limit on places, the same in all processes, and different from the names of quotas and facts. */
   readonly name: string;
   readonly ask: PlacesAsk;
-  /** As for units: the name of the work. */
-  readonly work?: string;
 }
 
 export interface FactsPoolAsk {
@@ -56,12 +54,12 @@ export interface LimitPool {
   /**
    * Books all asks together, with each name locked meanwhile, and resolves with the answers. Calls may overlap, and are done one after another.
    * Rejects when the place cannot be reached or does not answer in time: the asks may have been booked, and the caller repeats those for blocks
-   * and places unchanged. Work is booked before blocks and places, which are granted by it.
+   * and places unchanged. Work is booked before blocks, which are granted by it; places are shared evenly.
    */
   draw(draw: PoolDraw): Promise<PoolAnswers>;
 }
 
-/** How processes stand that ask for a quota, as far as their work was booked in the same draw. */
+/** How the processes rank that ask for a quota; undefined, for equal, where its work is not in the draw. */
 export function precedenceIn(
   works: ReadonlyMap<string, SharedWork>,
   work: PoolAsk["work"],

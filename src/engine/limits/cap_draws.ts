@@ -5,7 +5,7 @@
  *   waiting --an item lacks money, 50 ms after a draw that was of use--> drawing
  *   waiting --nothing to ask, return or report--> idle, or asleep while no run has the cap --a run joins--> drawing
  *
- * The idle draws tell the cap of this process, find one that was raised, and return what is asked back.
+ * The idle draws report the cap of this process, find one that was raised, and return what is asked back.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";

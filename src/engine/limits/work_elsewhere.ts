@@ -23,10 +23,10 @@ export interface WorkElsewhere {
   rateShare(limits: LaneLimits): number;
 }
 
-/** What is lost to the draws of several (3 to 8 % of 10 to 40 requests a minute with three engines): plans must not count on it. */
+/** Draws of several processes lose 3 to 8 % of a limit (measured with three engines at 10 to 40 requests a minute): plans must not count on it. */
 const DRAWN_SHARE = 0.95;
 
-/** As far as the limits of an engine know. */
+/** From what the limits of an engine last heard of the others. */
 export function elsewhereOf(
   limits: { othersOf(limits: LaneLimits): readonly OtherWork[] },
   now: () => Now,

@@ -1,7 +1,7 @@
 /**
  * Requests to other workers, at their private addresses. Each ends when its worker is known to be dead, or is silent.
  *
- * Node's own client, not undici, whose one importer is the transport of attempts: headers pass through as they came.
+ * Uses Node's `http` client: only the transport of attempts imports undici, and headers pass through unchanged.
  */
 import { Agent, type ClientRequest, request as send } from "node:http";
 import type { Clock } from "../../clock.ts";

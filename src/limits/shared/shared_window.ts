@@ -21,9 +21,9 @@
  * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, work with precedence gets
  * what it wants first, and the rest is shared by water-filling; both by the weights of the projects that wait (`shared_work.ts`). Shares are seldom whole
  * units, or whole requests: of 2.6 units a process gets 2 or 3, in an even succession, and of 0.3 requests one in 3 or 4 draws. A process
- * whose turn it is keeps it until there is room for its next request: later ones leave it that much.
+ * whose turn it is keeps it until there is room for its next request: later asks leave that much for it.
  */
-import type { Precedence } from "./shared_work.ts";
+import { EQUAL, type Precedence } from "./shared_work.ts";
 import { shareOf, type UnitsAsker } from "./shares.ts";
 
 /** What one process asks for. */
@@ -138,7 +138,6 @@ const WITHOUT_SHARE = 0;
 const IDLE_SHARE = 0.9;
 /** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
 const EVEN_STEP = 0.618_033_988_75;
-const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
 
 export class SharedWindow {
   readonly #windowMs: number;
@@ -164,7 +163,7 @@ export class SharedWindow {
 
   /**
    * Books an ask and grants units. `clockMs`: the clock of this place, read for this draw; when it goes back, time stands still. A repeated ask
-   * gets the same answer. `precedenceOf`: how each process stands among those that ask; absent: all are equal.
+   * gets the same answer. `precedenceOf`: how each process ranks among those that ask; absent: as in the draw before, at first all are equal.
    */
   draw(clockMs: number, ask: BlockAsk, precedenceOf?: (holder: string) => Precedence): BlockGrant {
     this.#precedenceOf = precedenceOf ?? this.#precedenceOf;
@@ -348,7 +347,7 @@ export class SharedWindow {
   #pace(nowMs: number, units: number): void {
     const msPerUnit = this.#windowMs / this.#limit(nowMs);
     // As in bucket.ts: debt of the pace never outlives the window.
-    // What was earned while nobody drew is kept for one draw, because whose turn it is may come that much later.
+    // What was earned while nobody drew is kept for one draw, because the process whose turn it is may draw that much later.
     const fromMs = Math.max(this.#nextMs, nowMs - this.#drawMs);
     this.#nextMs = Math.min(fromMs + units * msPerUnit, nowMs + this.#windowMs);
   }

@@ -1,12 +1,13 @@
 /**
- * What waits for the limits of an account, or of a family of models, at each of several processes. So each of them reckons with the work of
- * all: its share, what comes first, when work is done (queue/urgency.ts, queue/feasibility.ts). Its state is kept where all reach it (a row of
+ * What waits for the limits of an account, or of a family of models, at each of several processes. So each of them counts the work of
+ * all: for its share, what is served first, and when work is done (queue/urgency.ts, queue/feasibility.ts). Its state is kept where all reach it (a row of
  * a database), changed by one process at a time, on the clock of that place. Pure; `drawn_work.ts` is the side of a process.
  *
  *   absent --report--> known --report--> known       (written each second, and at once when its weights change)
  *                            --12 s without a report, or a report of nothing--> absent
  *
- * What is with batches is apart: it needs the limits only if they are left, and a process that leaves some must know what else may have to be sent by then.
+ * What is with batches is reported apart: it needs the limits only if its batches are left (queue/batch_choice.ts), and a process that leaves some must
+ * know what else may have to be sent by then.
  *
  * Limits: `CLASSES_MAX` entries a process of each kind, so that 100 processes are some 20 KB.
  */
@@ -27,7 +28,7 @@ export interface WorkStanding {
   /** Of this, what has precedence over the work of others now, and the weights of its projects. */
   readonly first: FirstWork;
   readonly classes: readonly DueClass[];
-  /** What is with batches: it needs these limits if they are left. */
+  /** What is with batches: it needs these limits if its batches are left. */
   readonly batched: readonly DueClass[];
 }
 
@@ -48,7 +49,7 @@ export interface OtherWork {
   readonly batched: readonly DueClass[];
 }
 
-/** How one who asks for units of a quota stands among the others. */
+/** How a process that asks for units of a quota ranks among the others. */
 export interface Precedence {
   /** Above 0. */
   readonly weight: number;
@@ -82,7 +83,8 @@ export const CLASSES_MAX = 6;
 const WRITE_MS = 1_000;
 /** Above the longest time between two draws. */
 const KEPT_MS = 12_000;
-const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
+/** Of a process of whose work nothing is known. */
+export const EQUAL: Precedence = { weight: 1, first: 0, firstWeight: 1 };
 /** Nothing waits. */
 export const NO_WORK: WorkStanding = {
   weight: 0,
@@ -124,7 +126,7 @@ export class SharedWork {
     );
   }
 
-  /** How a process stands that asks for a quota; one that says nothing of its work has the weight 1. */
+  /** How a process ranks that asks for a quota. One that has not reported its work has the weight 1 and no precedence. */
   precedence(holder: string, quota: keyof QuotaUnits): Precedence {
     const { weight, first } = this.#holders.get(holder) ?? NO_WORK;
     if (weight <= 0) return EQUAL;
@@ -157,7 +159,7 @@ export function isNoWork({ weight, classes, batched }: WorkStanding): boolean {
   return weight <= 0 && classes.length + batched.length === 0;
 }
 
-/** Whether those who share would decide the same. */
+/** Whether the others would decide the same by both. Amounts change all the time: those are written each second. */
 function isAlike(left: WorkStanding, right: WorkStanding): boolean {
   const isSame = left.weight === right.weight && left.first.weight === right.first.weight;
   return isSame && left.batched.length === right.batched.length;

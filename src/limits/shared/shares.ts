@@ -1,17 +1,17 @@
 /**
- * What one of several who ask for units has as its share: work with precedence is served first, then the rest, both by weights (`water_filling.ts`).
+ * The share of one process, of several that ask for units: work with precedence is served first, then the rest, both by weights (`water_filling.ts`).
  */
 import type { Precedence } from "./shared_work.ts";
 import { type Claim, shareAt, waterLevel } from "./water_filling.ts";
 
-/** One who asks. */
+/** A process that asks. */
 export interface UnitsAsker {
   readonly name: string;
   readonly wanted: number;
   readonly precedence: Precedence;
 }
 
-/** Of an amount, for one of those who ask; Infinity if all that it wants is less than its share, or if the others have none. */
+/** Units of `amount` for the process `name`, not rounded; Infinity if it may have all that it wants, or if the others are to have none. */
 export function shareOf(name: string, amount: number, asking: readonly UnitsAsker[]): number {
   const claims = asking.map(claimsOf);
   const own = claims.find((each) => each.name === name);
@@ -30,7 +30,7 @@ export function shareOf(name: string, amount: number, asking: readonly UnitsAske
   return isContent ? Number.POSITIVE_INFINITY : firstShare + restShare;
 }
 
-/** What one wants with precedence, and without. */
+/** What a process wants with precedence, and without. */
 function claimsOf({ name, wanted, precedence }: UnitsAsker): {
   readonly name: string;
   readonly first: Claim;

@@ -1,18 +1,18 @@
 /**
- * Max-min fairness by weights (Bertsekas and Gallager, "Data Networks", 6.5.2): each gets what it wants, or as much for its weight as
- * everybody who wants more. So what one does not want is lent to the others.
+ * Max-min fairness by weights (Bertsekas and Gallager, "Data Networks", 6.5.2): each gets what it wants, or as much for its weight as all
+ * others that want more. So what one does not want is lent to the others.
  *
  *   share(i) = min(wanted(i), level x weight(i)), where the shares together are the amount
  */
 
-/** What one of those who share wants. */
+/** What one of those that share wants. */
 export interface Claim {
   readonly wanted: number;
   /** Above 0. */
   readonly weight: number;
 }
 
-/** Units for each unit of weight; Infinity where the amount is enough for all. */
+/** Units of `amount`, 0 or more, for each unit of weight; Infinity where the amount is enough for all. */
 export function waterLevel(amount: number, claims: readonly Claim[]): number {
   const open = claims.filter(({ wanted }) => wanted > 0);
   open.sort((left, right) => left.wanted / left.weight - right.wanted / right.weight);
@@ -27,7 +27,7 @@ export function waterLevel(amount: number, claims: readonly Claim[]): number {
   return Number.POSITIVE_INFINITY;
 }
 
-/** Of the amount that gave this level. */
+/** The units of one claim at a level of `waterLevel`. */
 export function shareAt(level: number, { wanted, weight }: Claim): number {
   return level === Number.POSITIVE_INFINITY ? wanted : Math.min(wanted, level * weight);
 }

@@ -22,7 +22,7 @@ const GROWTH = 2;
 const SPARE = 1.25;
 
 export class DrawnMoney {
-  readonly #who: Pick<MoneyAsk, "holder" | "epoch">;
+  readonly #owner: Pick<MoneyAsk, "holder" | "epoch">;
   readonly #onLack: () => void;
   #sequence = 0;
   #asked: MoneyAsk | undefined;
@@ -38,7 +38,7 @@ export class DrawnMoney {
 
   /** `onLack`: called when an item waits for money, as often as one does. */
   constructor({ holder, epoch }: Pick<MoneyAsk, "holder" | "epoch">, onLack: () => void) {
-    this.#who = { holder, epoch };
+    this.#owner = { holder, epoch };
     this.#onLack = onLack;
   }
 
@@ -100,7 +100,7 @@ export class DrawnMoney {
     const lackedNano = this.#lackedNano;
     this.#sequence += 1;
     this.#asked = {
-      ...{ ...this.#who, sequence: this.#sequence, capNano, spentNano, heldNano, returnedNano },
+      ...{ ...this.#owner, sequence: this.#sequence, capNano, spentNano, heldNano, returnedNano },
       wantedNano: Math.max(0, targetNano - leftNano),
       leastNano: Math.max(0, lackedNano - leftNano),
     };

@@ -31,7 +31,7 @@ export interface MoneyAsk {
   readonly spentNano: number;
   /** Reserved for requests in flight. */
   readonly heldNano: number;
-  /** Of its grant; it spends that no more. */
+  /** Of its grant; the holder never spends it afterwards. */
   readonly returnedNano: number;
   /** In addition to its grant. */
   readonly wantedNano: number;

@@ -140,14 +140,14 @@ export class PgLog {
     limit,
     isNewestFirst,
   }: LoggedTaskQuery): Promise<LoggedTask[]> {
-    const [behind, order, first] =
+    const [beyond, order, first] =
       isNewestFirst === true ? ["<", "DESC", Number.MAX_SAFE_INTEGER] : [">", "ASC", 0];
     const conditions: readonly (readonly [string, PgValue | undefined])[] = [
       ["project = ?", project],
       ["kind = ?", kind],
       ["parent <> '' AND parent = ?", parent], // the first lets the partial index be used
       ["number = ANY (?::bigint[])", numbers],
-      [`number ${behind} ?`, after ?? first],
+      [`number ${beyond} ?`, after ?? first],
     ];
     const wanted = conditions.filter(([, value]) => value !== undefined);
     const where = wanted.map(([condition], index) => condition.replace("?", `$${index + 2}`)).join(" AND ");

@@ -75,8 +75,8 @@ export class PgPartition {
   }
 
   /**
-   * Renews the lease once more, at the end of a transaction that took long: until its commit the others see the lease that was committed before, and who
-   * waits for the row then finds this one.
+   * Renews the lease once more, at the end of a transaction that took long: until its commit the others see the lease that was committed before. A
+   * process that waits for the row then finds this one.
    */
   async extend(query: PgQuery): Promise<void> {
     await query(

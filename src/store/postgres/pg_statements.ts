@@ -4,7 +4,7 @@
  *   connected -> away -> connected ...     (calls wait; the statement under way is repeated, so each one must be safe to repeat)
  *             -> closed                    (calls that wait, and every later one, reject with `closed`)
  *
- * The stores of partitions have sessions of their own, in their threads (`pg_connection.ts`).
+ * The stores of partitions have separate sessions, in their threads (`pg_connection.ts`).
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";

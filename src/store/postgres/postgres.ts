@@ -1,5 +1,5 @@
 /**
- * A store on PostgreSQL, in a thread of its own: one partition of a database that several processes share.
+ * A store on PostgreSQL, in a separate thread: one partition of a database that several processes share.
  */
 import { hostname } from "node:os";
 import { PerigeeError } from "../../errors.ts";

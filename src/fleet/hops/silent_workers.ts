@@ -1,11 +1,12 @@
 /**
  * Notices workers that do not answer at their private address though they are in the fleet: a link that swallows what is sent, or a process that hangs.
  *
- *   watched (while a request is there) -> pinged every 2 s -> answered: heard
+ *   watched (while a request is open)  -> pinged every 2 s -> answered: heard
  *                                                          -> not heard for 10 s: silent, its requests end
  *
  * A worker that takes long to answer a request still answers pings. Any answer counts, also a refusal, so workers of the version before need no
- * address for pings. Each ping has a connection of its own: one that was kept may be dead while the worker is not.
+ * address for pings. Each ping opens a new connection: one that was kept may be dead while the worker is not. A ping ends when the next one begins, and
+ * with the last request: a worker that hangs accepts connections and never answers.
  *
  * Limit: where only the connection of one request is dead, and others to the same worker are not, that request waits until TCP gives up.
  */
@@ -24,6 +25,8 @@ interface Watched {
   requests: number;
   heardMs: number;
   timer: Timer | undefined;
+  /** Ends the ping under way. */
+  ping: AbortController | undefined;
 }
 
 export class SilentWorkers {
@@ -51,7 +54,8 @@ export class SilentWorkers {
 
   #begin(address: string): Watched {
     const watched: Watched = {
-      ...{ silence: new AbortController(), requests: 0, heardMs: this.#clock.nowMs(), timer: undefined },
+      ...{ silence: new AbortController(), requests: 0, heardMs: this.#clock.nowMs() },
+      ...{ timer: undefined, ping: undefined },
     };
     setMaxListeners(0, watched.silence.signal); // one for each request at that worker
     this.#watched.set(address, watched);
@@ -61,12 +65,13 @@ export class SilentWorkers {
 
   #stop(address: string, watched: Watched): void {
     watched.timer?.cancel();
+    watched.ping?.abort();
     if (this.#watched.get(address) === watched) this.#watched.delete(address);
   }
 
-  #later(address: string, watched: Watched, ended = new AbortController()): void {
+  #later(address: string, watched: Watched): void {
     const look = (): void => {
-      ended.abort();
+      watched.ping?.abort();
       if (this.#clock.nowMs() - watched.heardMs < SILENT_MS) this.#ask(address, watched);
       else {
         this.#stop(address, watched);
@@ -77,11 +82,12 @@ export class SilentWorkers {
   }
 
   #ask(address: string, watched: Watched): void {
-    const ended = new AbortController();
+    const ping = new AbortController();
+    watched.ping = ping;
     const heard = (): void => {
       watched.heardMs = this.#clock.nowMs();
     };
-    this.#ping(address, ended.signal).then(heard, () => undefined); // not heard
-    this.#later(address, watched, ended);
+    this.#ping(address, ping.signal).then(heard, () => undefined); // not heard
+    this.#later(address, watched);
   }
 }

@@ -79,7 +79,7 @@ class DrawnRows {
 export class PgLimitPool implements LimitPool {
   readonly #open: () => Promise<PgSession>;
   readonly #turns = new KeyedMutex();
-  /** Limits that have a row. */
+  /** Limits that have a row, as far as this session knows. */
   readonly #known = new Set<string>();
   #connected: Connected | undefined;
   #isClosed = false;
@@ -98,6 +98,7 @@ export class PgLimitPool implements LimitPool {
       } catch (error) {
         this.#connected?.session.end();
         this.#connected = undefined;
+        this.#known.clear(); // after a failover to a standby that lagged, rows may be missing
         throw error;
       }
     });

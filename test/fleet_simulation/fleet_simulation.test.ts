@@ -19,7 +19,7 @@ const TERMS: FleetTerms = {
 describe("a fleet of 36 workers in virtual time", () => {
   it("uses what its providers allow, and waits for no row of its database", async () => {
     const figures = await simulateFleet(TERMS);
-    expect(figures.usedShare).toBeGreaterThan(0.9);
+    expect(figures.usedShare).toBeGreaterThan(0.8); // 0.85 to 1.01 in ten runs of 5 s, as their order varies; 0.31 when draws waited for the row
     expect(figures.usedShare).toBeLessThan(1.1);
     expect(figures.quotaLockedShare).toBeLessThan(0.9);
     expect(figures.drawsPerSecond).toBeLessThan(180);

@@ -185,12 +185,13 @@ export class Lanes {
 
   /** What waits for the limits of a lane, or of all lanes of a provider, for other processes; nothing where no rate is limited. */
   standing(limits: LaneLimits, provider: string | undefined): WorkStanding {
+    if (!limits.isRateLimited) return NO_WORK;
     const { clock, cheaper } = this.#options;
     const lanes =
       provider === undefined
         ? [...this.#lanes.values()].filter((lane) => lane.limits === limits)
         : this.lanesOf(provider);
-    if (lanes[0] === undefined || !limits.isRateLimited) return NO_WORK;
+    if (lanes[0] === undefined) return NO_WORK;
     const batched = cheaper.batches.outlooks.batched(lanes[0].terms.key, provider !== undefined);
     return this.#urgencies.standing(limits, measuredItemMs(lanes), () => lanes, batched, nowOf(clock));
   }

@@ -33,3 +33,22 @@ describe("a worker that never answers a ping", () => {
     expect([signal.aborted, pings.filter(({ aborted }) => !aborted).length]).toEqual([true, 0]);
   });
 });
+
+it("a worker is not silent because this process stalled, and is heard again after it", () => {
+  let nowMs = 0;
+  let look = (): void => undefined;
+  const clock = {
+    nowMs: () => nowMs,
+    timer: (_delayMs: number, callback: () => void) => {
+      look = callback;
+      return { cancel: () => undefined };
+    },
+  };
+  const workers = new SilentWorkers(clock, () => new Promise(() => undefined));
+  const { signal } = workers.watch("http://a");
+  nowMs = 32_000; // 30 s late
+  look();
+  expect(signal.aborted).toBe(false);
+  for (nowMs = 34_000; nowMs <= 40_000; nowMs += 2_000) look();
+  expect(signal.aborted).toBe(true); // 10 s without an answer besides
+});

@@ -30,11 +30,11 @@ interface Watched {
 }
 
 export class SilentWorkers {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, "nowMs" | "timer">;
   readonly #ping: Ping;
   readonly #watched = new Map<string, Watched>();
 
-  constructor(clock: Clock, ping: Ping) {
+  constructor(clock: Pick<Clock, "nowMs" | "timer">, ping: Ping) {
     this.#clock = clock;
     this.#ping = ping;
   }
@@ -70,7 +70,9 @@ export class SilentWorkers {
   }
 
   #later(address: string, watched: Watched): void {
+    const dueMs = this.#clock.nowMs() + PING_MS;
     const look = (): void => {
+      watched.heardMs += Math.max(0, this.#clock.nowMs() - dueMs); // while this process stalled, it could hear nobody
       watched.ping?.abort();
       if (this.#clock.nowMs() - watched.heardMs < SILENT_MS) this.#ask(address, watched);
       else {

@@ -18,8 +18,8 @@ function work(project: string, items: number, deadlineMs: number, weight = 1): P
 
 function seenFrom(works: readonly ProjectWork[]): ProjectWork[] {
   const urgency = urgencyOf({ nowMs: ONE.nowMs, closedMs: 0, capacity: CAPACITY, waiting: works });
-  const { weight, classes, batched } = standingOf({ works, itemsPerRequest: undefined, urgency }, [], ONE);
-  return worksElsewhere([{ holder: "one", weight, classes, batched }], OTHER);
+  const { weight, classes, batched } = standingOf({ works, itemsPerRequest: 1, urgency }, [], ONE);
+  return worksElsewhere([{ holder: "one", weight, classes, batched }], OTHER, 1);
 }
 
 describe("work elsewhere", () => {
@@ -67,8 +67,20 @@ describe("work elsewhere", () => {
     expect(standing(works).first).toEqual({ weight: 2, requests: 50, inputTokens: 500, outputTokens: 250 });
     expect(standing(works.slice(1)).first.weight).toBe(0);
     const others = [{ holder: "one", ...standing(works) }];
-    expect(batchedElsewhere(others, OTHER, OTHER.nowMs + MINUTE_MS).items).toBe(7);
-    expect(batchedElsewhere(others, OTHER, OTHER.nowMs + MINUTE_MS - 1).items).toBe(0);
+    expect(batchedElsewhere(others, OTHER, OTHER.nowMs + MINUTE_MS, 1).items).toBe(7);
+    expect(batchedElsewhere(others, OTHER, OTHER.nowMs + MINUTE_MS - 1, 1).items).toBe(0);
+  });
+
+  it("counts in items of this process, whose requests may hold others", () => {
+    const [deadlineMs, load] = [MINUTE_MS, { items: 1_000, inputTokens: 10_000, outputTokens: 5_000 }];
+    const standing = standingOf(
+      { works: [work("a", 500, ONE.nowMs + deadlineMs)], itemsPerRequest: 10, urgency: undefined },
+      [[ONE.nowMs + deadlineMs, load]],
+      ONE,
+    );
+    const others = [{ holder: "one", ...standing }];
+    expect(worksElsewhere(others, OTHER, 4)).toMatchObject([{ items: 200, inputTokens: 5_000 }]);
+    expect(batchedElsewhere(others, OTHER, OTHER.nowMs + deadlineMs, 4)).toEqual({ ...load, items: 400 });
   });
 });
 

@@ -108,8 +108,7 @@ export class Forecasts {
     const remembered = this.#remembered.get(lane);
     const isSame = beside === undefined || remembered?.waiting === beside.works;
     if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
-    const { works: waiting, itemsPerRequest } = beside ?? this.#waitingFor(lane.limits, [lane]);
-    const packed = itemsPerRequest ?? lane.pace.itemsPerRequest;
+    const { works: waiting, itemsPerRequest: packed } = beside ?? this.#waitingFor(lane.limits, [lane]);
     const known = {
       ...capacityOf(lane, nowMs, this.#rateShare(shared?.limits ?? lane.limits), packed),
       itemMs: lane.hasAnswered ? lane.itemMs : 0,
@@ -247,17 +246,19 @@ export class Urgencies {
   }
 }
 
-/** What waits in lanes, by its runs, and how many of its items share a request; undefined where nothing waits. */
+/** What waits in lanes, by its runs, and how many of its items share a request: where nothing waits, those of the first lane. */
 interface WaitingWork {
   readonly works: readonly ProjectWork[];
-  readonly itemsPerRequest: number | undefined;
+  readonly itemsPerRequest: number;
 }
 
 function waitingIn(lanes: Iterable<Lane>): WaitingWork {
   const runs = new Map<ItemOwner, { items: number; inputTokens: number; outputTokens: number }>();
   let [all, requests] = [0, 0];
+  let first: number | undefined;
   for (const lane of lanes) {
     const { itemsPerRequest } = lane.pace;
+    first ??= itemsPerRequest;
     for (const { owner, items, inputTokens, outputTokens } of lane.waiting()) {
       const load = runs.get(owner) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
       load.items += items;
@@ -268,7 +269,7 @@ function waitingIn(lanes: Iterable<Lane>): WaitingWork {
       requests += items / itemsPerRequest;
     }
   }
-  return { works: worksOf(runs), itemsPerRequest: requests > 0 ? all / requests : undefined };
+  return { works: worksOf(runs), itemsPerRequest: requests > 0 ? all / requests : (first ?? 1) };
 }
 
 function worksOf(runs: ReadonlyMap<ItemOwner, DueLoad>): ProjectWork[] {

@@ -199,13 +199,12 @@ export class Lanes {
   /** What other processes have with batches that needs the limits of a lane, and those of its provider, by a deadline. */
   batchedElsewhere(key: LaneKey, deadlineMs: number): SharedLoad {
     const { clock, limits } = this.#options;
-    const { limits: own, terms } = this.of(key);
-    const load = (of: LaneLimits): DueLoad => batchedElsewhere(limits.othersOf(of), nowOf(clock), deadlineMs);
+    const { limits: own, terms, pace } = this.of(key);
+    const load = (of: LaneLimits): DueLoad =>
+      batchedElsewhere(limits.othersOf(of), nowOf(clock), deadlineMs, pace.itemsPerRequest);
     const narrow = load(own);
-    return {
-      own: narrow,
-      shared: limits.areShared(terms.provider) ? load(limits.shared(terms.provider)) : narrow,
-    };
+    const isShared = limits.areShared(terms.provider);
+    return { own: narrow, shared: isShared ? load(limits.shared(terms.provider)) : narrow };
   }
 
   all(): Iterable<Lane> {

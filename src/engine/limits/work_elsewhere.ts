@@ -17,8 +17,8 @@ import { isFirst, type Urgency } from "../../queue/urgency.ts";
 
 /** What waits for limits at the other processes. */
 export interface WorkElsewhere {
-  /** `itemsPerRequest`: so many items share a request here; absent: 1. */
-  works(limits: LaneLimits, itemsPerRequest: number | undefined): readonly ProjectWork[];
+  /** `itemsPerRequest`: so many items share a request here. */
+  works(limits: LaneLimits, itemsPerRequest: number): readonly ProjectWork[];
   /** The part of a rate that all together use: 1 where no others are known. */
   rateShare(limits: LaneLimits): number;
 }
@@ -49,7 +49,7 @@ export interface Now {
 export function worksElsewhere(
   others: readonly OtherWork[],
   { nowMs, wallMs }: Now,
-  itemsPerRequest: number = 1,
+  itemsPerRequest: number,
 ): ProjectWork[] {
   return others.flatMap(({ holder, weight, classes }) =>
     classes.map(({ deadlineMs, requests, inputTokens, outputTokens }) => ({
@@ -61,17 +61,18 @@ export function worksElsewhere(
   );
 }
 
-/** What others have with batches, of what is due by a deadline (monotonic). */
+/** What others have with batches, of what is due by a deadline (monotonic), in items of which so many share a request here. */
 export function batchedElsewhere(
   others: readonly OtherWork[],
   { nowMs, wallMs }: Now,
   deadlineMs: number,
+  itemsPerRequest: number,
 ): DueLoad {
   let sum = NO_LOAD;
   for (const { batched } of others)
     for (const { deadlineMs: dueMs, requests, inputTokens, outputTokens } of batched)
       if (dueMs !== null && dueMs - wallMs + nowMs <= deadlineMs)
-        sum = bothLoads(sum, { items: requests, inputTokens, outputTokens });
+        sum = bothLoads(sum, { items: requests * itemsPerRequest, inputTokens, outputTokens });
   return sum;
 }
 
@@ -81,13 +82,13 @@ export type DueEntry = readonly [deadlineMs: number, load: DueLoad];
 /** What waits here. */
 interface Waiting {
   readonly works: readonly ProjectWork[];
-  readonly itemsPerRequest: number | undefined;
+  readonly itemsPerRequest: number;
   readonly urgency: Urgency | undefined;
 }
 
 /** What waits here, for the others. */
 export function standingOf(
-  { works, itemsPerRequest = 1, urgency }: Waiting,
+  { works, itemsPerRequest, urgency }: Waiting,
   batched: readonly DueEntry[],
   { nowMs, wallMs }: Now,
 ): WorkStanding {

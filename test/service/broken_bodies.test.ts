@@ -1,7 +1,8 @@
 /** Clients that break off in a body, or expect what no server of this service does: their fault, which is not logged as the service's. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect } from "node:net";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -16,11 +17,11 @@ const SCOPES = new Set([
 ] as const);
 const CHUNK = 'f;\r\n[{"model": "a:b\r\n';
 
-async function served() {
+async function served(providers = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-broken-"));
   const faults: unknown[] = [];
   const service = await createPerigeeService({
-    ...{ dataDir, env: {}, threads: 1, onFault: (error) => faults.push(error) },
+    ...{ dataDir, env: {}, threads: 1, providers, onFault: (error) => faults.push(error) },
     verifier: { verify: () => ({ keyId: "k1", project: "red", scopes: SCOPES, isBeta: false }) },
   });
   onTestFinished(async () => {
@@ -44,7 +45,7 @@ async function served() {
     await closed;
     return text;
   };
-  return { send, faults, service };
+  return { send, faults, port, service };
 }
 
 const CODED = "transfer-encoding: chunked";
@@ -94,3 +95,35 @@ it("the host and the key are read after 1,200 other headers", async () => {
   const listed = await send(["GET /v0/files/ HTTP/1.1", ...many, "connection: close"], "");
   expect(listed).toMatch(/^HTTP\/1\.1 200 /);
 });
+
+it.each(["POST /v1/chat/completions HTTP/1.1", "POST /v0/infer/ HTTP/1.1"])(
+  "%s whose client leaves while the provider is asked is no fault of the service",
+  async (line) => {
+    const provider = createServer();
+    onTestFinished(() => {
+      provider.close();
+      provider.closeAllConnections();
+    });
+    provider.listen(0, "127.0.0.1");
+    await once(provider, "listening");
+    const baseUrl = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`;
+    const { faults, port, service } = await served({ local: { baseUrl, needsKey: false } });
+    const item = { model: "local:small", input: "one", messages: [{ role: "user", content: "one" }] };
+    const body = line.includes("chat")
+      ? { model: item.model, messages: item.messages }
+      : [{ model: item.model, input: item.input }];
+    const text = JSON.stringify(body);
+    const socket = connect(port, "127.0.0.1");
+    const asked = once(provider, "request") as Promise<[IncomingMessage, ServerResponse]>;
+    const head = [line, JSON_BODY, `content-length: ${text.length}`, "host: x", "authorization: Bearer k"];
+    socket.write([...head, "", text].join("\r\n"));
+    const [, response] = await asked;
+    socket.resetAndDestroy();
+    await once(socket, "close");
+    const message = { role: "assistant", content: "late" };
+    const choices = [{ index: 0, message, finish_reason: "stop" }];
+    response.end(JSON.stringify({ id: "1", object: "chat.completion", model: "small", choices }));
+    await service.close();
+    expect(faults).toEqual([]);
+  },
+);

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../clock.ts";
 import { isLoopbackHost } from "../../egress/address.ts";
-import { PerigeeError } from "../../errors.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
 import type { Audit } from "../../store/audit/audit_log.ts";
 import { registerAudit } from "./audit.ts";
 import { registerAuth } from "./auth.ts";
@@ -198,7 +198,8 @@ function registerErrors(app: FastifyInstance, onFault: (error: unknown, requestI
   app.setErrorHandler((error, request, reply) => {
     const found = answerOf(error);
     const hasBrokenOff = error === request.raw.errored; // the client: its body did not arrive, and nobody reads the answer
-    if (found.isOurs && !hasBrokenOff) onFault(error, request.id);
+    const hasLeft = request.raw.socket.destroyed && hasCode(error, "interrupted"); // the same, while it waited
+    if (found.isOurs && !hasBrokenOff && !hasLeft) onFault(error, request.id);
     answer(request, reply, found);
   });
 }

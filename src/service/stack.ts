@@ -40,7 +40,7 @@ export interface StackOptions extends EngineOptions {
   /** Receives what is removed for its age. */
   readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
-  /** Satellites of projects in other partitions of a fleet. */
+  /** Satellites of projects in other partitions of a fleet; undefined without a fleet. */
   readonly otherSatellites?: OtherSatellites | undefined;
   /** Receives what satellites log, beside the settings' `onLog`. */
   readonly onSatelliteLog?: (line: SatelliteLogLine) => void;
@@ -71,7 +71,8 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   storage.media.stored = storedMedia(files);
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
-  const vault = await openVault({ clock, store, disk, dataDir, env });
+  const isShared = options.otherSatellites !== undefined;
+  const vault = await openVault({ clock, store, disk, dataDir, env, isShared });
   const destinations = new BottleneckDestinations();
   const completion = await openCompletion({
     ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },

@@ -26,8 +26,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
-function open(env: Record<string, string> = { PERIGEE_SECRETS_KEY: KEY }): Promise<Secrets> {
-  return openSecrets({ store, dataDir, clock, env });
+function open(
+  env: Record<string, string> = { PERIGEE_SECRETS_KEY: KEY },
+  isShared = false,
+): Promise<Secrets> {
+  return openSecrets({ store, dataDir, clock, env, isShared });
 }
 
 async function recordOf(project: string, name: string): Promise<StoredRecord> {
@@ -179,6 +182,8 @@ describe("the key of secrets", () => {
     await (await open()).set("acme", "a", "value");
     await expect(open({ PERIGEE_SECRETS_KEY: OTHER_KEY })).rejects.toMatchObject({ code: "invalid_config" });
     await expect(open({ PERIGEE_SECRETS_KEY: OTHER_KEY })).rejects.toThrow(/rotate-key/);
+    const ofFleet = open({ PERIGEE_SECRETS_KEY: OTHER_KEY }, true); // that command is for folders
+    await expect(ofFleet).rejects.toThrow(/^(?!.*rotate-key).*In production/);
     await expect(open({})).rejects.toThrow(/missing/);
     expect(await (await open()).reveal("acme", "a")).toBe("value");
   });

@@ -43,6 +43,8 @@ export interface VaultOptions extends KeyHome {
   readonly clock: Pick<Clock, "wallMs">;
   /** Where `PERIGEE_SECRETS_KEY` and `PERIGEE_SECRETS_KEY_FILE` are looked up. */
   readonly env: Environment;
+  /** Whether it is of a partition of a fleet, whose key no command rotates. */
+  readonly isShared?: boolean;
 }
 
 /** Collections whose payloads are sealed, and nothing else. */
@@ -115,11 +117,17 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     if (state !== undefined && (await hasSealed(store)))
       throw new PerigeeError(
         "invalid_config",
-        `${given === undefined ? "secrets.key" : "PERIGEE_SECRETS_KEY"} is key ${key.id}, but the secrets in ${dataDir} are under key ${state.keyId}: set that one, or change to the new one with perigee secrets rotate-key`,
+        `${given === undefined ? "secrets.key" : "PERIGEE_SECRETS_KEY"} is key ${key.id}, but ${otherKey(state.keyId, options)}`,
       );
     await writeKeyState(options, { keyId: key.id });
   }
   return createVault(key);
+}
+
+function otherKey(keyId: string, { dataDir, isShared = false }: VaultOptions): string {
+  return isShared
+    ? `this partition has secrets or webhooks under key ${keyId}: start the workers with that one, or remove these first ("The key for secrets" in the guide "In production")`
+    : `the secrets in ${dataDir} are under key ${keyId}: set that one, or change to the new one with perigee secrets rotate-key`;
 }
 
 /** The folder's own key, made where there is nothing yet that it would have to open. */

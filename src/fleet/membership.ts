@@ -3,7 +3,9 @@
  *
  *   entered -> beating ... -> leaving (takes nothing, releases everything) -> left
  *
- * While the database is away, no beat ends: the worker takes nothing, and after 6 s its directory is stale.
+ * While the database is away, no beat ends: the worker takes nothing, and after 6 s its directory is stale. All leases may have ended when it is back.
+ * So a worker that has not read the fleet for some seconds takes and makes nothing for a moment, in which owners that live renew their leases: otherwise
+ * the first one that reads would take the partitions of all, with their requests in flight.
  */
 import type { Clock, Timer } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
@@ -15,9 +17,9 @@ import type { FleetReading, WorkerRole, WorkerRows } from "./worker_rows.ts";
 
 export interface MembershipOptions {
   readonly clock: Clock;
-  readonly rows: WorkerRows;
-  readonly directory: FleetDirectory;
-  readonly owned: OwnedPartitions;
+  readonly rows: Pick<WorkerRows, "id" | "beat" | "leave" | "sweep" | "makePartition">;
+  readonly directory: Pick<FleetDirectory, "take" | "leave">;
+  readonly owned: Pick<OwnedPartitions, "state" | "take" | "release" | "releaseAll">;
   readonly role: WorkerRole;
   readonly onNotice: (message: string) => void;
 }
@@ -25,6 +27,10 @@ export interface MembershipOptions {
 const BEAT_MS = 1_000;
 const BEAT_MS_MIN = 100;
 const SWEEP_MS = 3_600_000;
+/** Without a reading for so long, the database was away, or this process stopped. */
+const AWAY_MS = 3_000;
+/** An owner connects again within 2 s (pg_connection.ts), and renews at once. */
+const GRACE_MS = 3_000;
 
 export class Membership {
   readonly #options: MembershipOptions;
@@ -35,6 +41,10 @@ export class Membership {
   /** Since when each free partition has been seen free. */
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
+  /** Of the last reading; undefined before the first. */
+  #readMs: number | undefined;
+  /** When a reading came after a time without one. */
+  #backMs = Number.NEGATIVE_INFINITY;
   #sweptMs = Number.NEGATIVE_INFINITY;
   /** Milliseconds until the next beat, 100 to 1,000: sooner when a lease is about to end, so that its partition is adopted at once. */
   #restMs = BEAT_MS;
@@ -93,6 +103,9 @@ export class Membership {
     const startedMs = clock.nowMs();
     const reading = await rows.beat(this.#isLeaving);
     directory.take(reading, startedMs);
+    const nowMs = clock.nowMs();
+    if (nowMs - (this.#readMs ?? nowMs) >= AWAY_MS) this.#backMs = nowMs;
+    this.#readMs = nowMs;
     this.#restMs = Math.min(BEAT_MS, Math.max(BEAT_MS_MIN, reading.endsInMs));
     if (clock.nowMs() - this.#sweptMs >= SWEEP_MS) {
       this.#sweptMs = clock.nowMs();
@@ -112,7 +125,7 @@ export class Membership {
       id,
       isTaker: of !== "api" && !isLeaving,
     }));
-    return placementSteps(
+    const steps = placementSteps(
       { workers, partitions: reading.partitions },
       {
         ...{ ...state, id: rows.id, isLeaving: false },
@@ -120,6 +133,7 @@ export class Membership {
         idleMs: nowMs - this.#idleSinceMs,
       },
     );
+    return nowMs - this.#backMs < GRACE_MS ? steps.filter(({ kind }) => kind === "release") : steps;
   }
 
   #noteFree({ partitions }: FleetReading, nowMs: number): void {

@@ -1,0 +1,76 @@
+/** The heartbeat of a worker whose database, or whose own process, was away. */
+import { expect, it, onTestFinished } from "vitest";
+import { Membership } from "../../src/fleet/membership.ts";
+import type { FleetReading, WorkerRow } from "../../src/fleet/worker_rows.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+
+const worker = (id: string): WorkerRow => ({
+  ...{ id, name: id, address: "", role: "all", version: "1", isLeaving: false, startedWallMs: 0 },
+});
+
+/** A worker `a` with partition 1, in a fleet with `b`, which has partition 2. */
+async function entered() {
+  const clock = new FakeClock();
+  const taken: number[] = [];
+  let reading: FleetReading | undefined;
+  const read = (isFree: boolean): void => {
+    const partitions = [
+      { part: 1, owner: "a" },
+      { part: 2, owner: isFree ? undefined : "b" },
+    ];
+    reading = { workers: isFree ? [worker("a")] : [worker("a"), worker("b")], partitions, endsInMs: 6_000 };
+  };
+  read(false);
+  const membership = new Membership({
+    clock,
+    rows: {
+      id: "a",
+      beat: () => (reading === undefined ? Promise.reject(new Error("away")) : Promise.resolve(reading)),
+      leave: () => Promise.resolve(),
+      sweep: () => Promise.resolve(),
+      makePartition: () => Promise.resolve(3),
+    },
+    directory: { take: () => undefined, leave: () => undefined },
+    owned: {
+      state: { kept: [1], closing: [], barred: new Set() },
+      take: (part) => {
+        taken.push(part);
+        return Promise.resolve();
+      },
+      release: () => Promise.resolve(),
+      releaseAll: () => Promise.resolve(),
+    },
+    role: "all",
+    onNotice: () => undefined,
+  });
+  await membership.enter();
+  onTestFinished(() => membership.leave());
+  const away = (): void => {
+    reading = undefined;
+  };
+  return { clock, taken, read, away };
+}
+
+it("a worker takes the partition of one that died", async () => {
+  const { clock, taken, read } = await entered();
+  read(true);
+  await clock.advance(1_000);
+  expect(taken).toContain(2);
+});
+
+it("a worker leaves partitions to living owners that renew once the database is back, and takes those of the dead 3 s later", async () => {
+  const { clock, taken, read, away } = await entered();
+  away();
+  await clock.advance(8_000);
+  read(true); // all leases have ended
+  await clock.advance(2_900);
+  expect(taken).toEqual([]);
+  read(false); // its owner renewed
+  await clock.advance(10_000);
+  expect(taken).toEqual([]);
+  away();
+  await clock.advance(8_000);
+  read(true);
+  await clock.advance(4_100);
+  expect(taken).toContain(2);
+});

@@ -4,6 +4,7 @@
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import { type CalledFunction, FunctionTransport } from "../dispatch/function_transport.ts";
+
 import type { Transport } from "../dispatch/transport.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
@@ -24,6 +25,7 @@ import type { Store } from "../store/store.ts";
 import type { SpacedStore } from "../store/threaded_store.ts";
 import type { EngineConfig } from "./config/config.ts";
 import type { EngineObserver } from "./journal/observer.ts";
+import { LeasedTransport } from "./leased_transport.ts";
 import type { MediaPlaces } from "./media/media_places.ts";
 
 /** What an engine receives or opens. */
@@ -72,7 +74,10 @@ export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Se
       if (found.embed !== undefined) functions.set(embedOrigin(settings.name), calledWithBody(found.embed));
     } else if (found !== undefined) codecs.set(settings.name, ownCodec(found, settings));
   }
-  const { transport, measurer, clock } = seams;
+  const { measurer, clock, store } = seams;
+  const isHeld = store.isHeld?.bind(store);
+  const transport =
+    isHeld === undefined ? seams.transport : new LeasedTransport(seams.transport, clock, isHeld);
   return {
     ...seams,
     codecs,

@@ -45,6 +45,11 @@ export interface StoredEntry extends Omit<JournalEntry, "output"> {
  * call rejects likewise (an fsync that failed is not repeated). After `close` every call rejects with `closed`.
  */
 export interface Store extends RecordStore, LogStore {
+  /**
+   * Whether no other process can have this store by now, as far as this one's own monotonic clock knows: false once its lease may have
+   * ended, until it was renewed. Absent for stores that nobody takes over.
+   */
+  isHeld?(): boolean;
   /** Inserts or replaces by id; throws `conflict` when another task has the name. */
   putTask(task: StoredTask): Promise<void>;
   task(id: string): Promise<StoredTask | undefined>;

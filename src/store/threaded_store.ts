@@ -21,6 +21,7 @@ import type {
   StoredLogEntry,
 } from "./log_rows.ts";
 import { besideSync, hasOutputs, type OwnedOutput, syncOutputs, writeOutputs } from "./outputs.ts";
+import { monotonicMs } from "./packed/lease.ts";
 import { packChanges } from "./packed/pack_changes.ts";
 import { buffersOfOutputs, pack, packOutputs } from "./packed/pack_entries.ts";
 import { buffersOfLog, ownedOutputs, packLog } from "./packed/pack_log.ts";
@@ -61,14 +62,16 @@ export interface FilesStore extends SpacedStore {
 export async function openThreadedStore(file: string, data: object): Promise<FilesStore> {
   const { port1, port2 } = new MessageChannel();
   const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const leased = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
+  leased[0] = 2n ** 63n - 1n;
   const worker = new Worker(builtFile(file), {
     name: "perigee-store",
     // Not the program's own options: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
     execArgv: [],
-    workerData: { ...data, port: port2, answered } satisfies StoreThreadData,
+    workerData: { ...data, port: port2, answered, leased } satisfies StoreThreadData,
     transferList: [port2],
   });
-  const store = new ThreadedStore(worker, port1, answered);
+  const store = new ThreadedStore(worker, port1, answered, leased);
   await store.opened;
   return store;
 }
@@ -95,12 +98,14 @@ class ThreadedStore implements FilesStore {
   #tellFailed: (error: PerigeeError) => void = () => undefined;
   readonly files: FileRows;
   readonly #thread: StoreThread;
+  readonly #leased: BigInt64Array;
   /** What every later call rejects with. */
   #ended: PerigeeError | undefined;
   readonly #order = new CallOrder();
   #closing: Promise<void> | undefined;
 
-  constructor(worker: Worker, port: MessagePort, answered: Int32Array) {
+  constructor(worker: Worker, port: MessagePort, answered: Int32Array, leased: BigInt64Array) {
+    this.#leased = leased;
     this.failed = new Promise((resolve) => {
       this.#tellFailed = resolve;
     });
@@ -117,6 +122,10 @@ class ThreadedStore implements FilesStore {
     this.opened = this.#thread.reply<readonly string[]>(0).then((notes) => {
       this.notes = notes;
     });
+  }
+
+  isHeld(): boolean {
+    return monotonicMs() < Atomics.load(this.#leased, 0);
   }
 
   putTask(task: StoredTask): Promise<void> {

@@ -12,13 +12,14 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { LEASE_MS } from "../../src/store/postgres/pg_partition.ts";
 import { compiledProgram } from "../compiled_program.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 
 const PROGRAM = fileURLToPath(new URL("fleet_program.ts", import.meta.url));
-const ITEMS = 40;
-const IN_FLIGHT = 8;
+const ITEMS = 400;
+const IN_FLIGHT = 32;
 const ANSWER_MS = 200;
 /** A dead process is replaced within 10 s, and starting takes its time. */
 const TAKEOVER_MS_MAX = 10_000;
@@ -152,4 +153,25 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
       expect(total() - ITEMS).toBeLessThanOrEqual(IN_FLIGHT);
     },
   );
+
+  it("sends nothing from the end of its lease on while the database is away, and goes on when it is back", {
+    timeout: 90_000,
+  }, async () => {
+    const only = start(await postgres.freshUrl(), "only");
+    await whenAsked(ITEMS / 4);
+    await postgres.down("SIGQUIT");
+    const downMs = performance.now();
+    await until(downMs + LEASE_MS);
+    const sent = total();
+    await until(downMs + LEASE_MS + 3_000);
+    expect(total()).toBe(sent);
+    await postgres.up();
+    await only.ended;
+    expect(only.child.exitCode, only.stderr).toBe(0);
+    expect(all.filter((item) => asked[item] !== 1)).toEqual([]);
+  });
 });
+
+function until(atMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, atMs - performance.now()));
+}

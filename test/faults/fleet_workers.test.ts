@@ -203,6 +203,27 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     },
   );
 
+  it("sends nothing when it wakes up, while others have its partition and it does not know that yet", {
+    timeout: 90_000,
+  }, async () => {
+    world.answerMs = 1_000;
+    const home = await world.homeOf("acme");
+    const other = world.workers.find((worker) => worker !== home);
+    const body = items(5_000, 400);
+    expect((await call(other?.url ?? "", key, "/v0/infer/", { method: "POST", body })).status).toBe(200);
+    await world.until(async () => (world.asked.get(5_000 + 2 * IN_FLIGHT) ?? 0) > 0);
+    home.child.kill("SIGSTOP");
+    onTestFinished(() => void home.child.kill("SIGCONT"));
+    await world.until(async () => (await world.homeOf("acme")) !== home);
+    await world.until(async () => world.askedBy.at(-1) !== home.name);
+    const before = world.askedBy.length;
+    home.child.kill("SIGCONT");
+    await world.until(async () => home.stderr().includes("taken over"));
+    expect(world.askedBy.slice(before).filter((name) => name === home.name)).toEqual([]);
+    world.answerMs = 50;
+    await world.settled();
+  });
+
   it("hands its partition back within 10 s after SIGTERM, and answers are read on through the others", {
     timeout: 60_000,
   }, async () => {

@@ -51,6 +51,8 @@ export class FleetWorld {
   readonly asked: Map<number, number> = new Map<number, number>();
   /** When each request came. */
   readonly askedAtMs: number[] = [];
+  /** By which worker each request was sent. */
+  readonly askedBy: string[] = [];
   /** How long the provider takes. */
   answerMs = 50;
   /** Refuses a request at once; undefined: it is answered. */
@@ -59,6 +61,7 @@ export class FleetWorld {
   inFlight = 0;
   mostInFlight = 0;
   #session: PgSession | undefined;
+  #terms: object = {};
   readonly #clients: ChildProcess[] = [];
 
   private constructor(store: string, provider: Server) {
@@ -78,6 +81,7 @@ export class FleetWorld {
       request.on("end", () => {
         const item = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
         world.askedAtMs.push(performance.now());
+        world.askedBy.push(String(request.headers["x-worker"]));
         world.asked.set(item, (world.asked.get(item) ?? 0) + 1);
         world.inFlight += 1;
         world.mostInFlight = Math.max(world.mostInFlight, world.inFlight);
@@ -104,8 +108,15 @@ export class FleetWorld {
   /** For workers that start from now on. */
   configure(config: object): void {
     const prices = { "local:priced": { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } };
-    const terms = { prices, ...config, providers: { local: {} } };
-    writeFileSync(join(this.#dir, "config.json"), JSON.stringify(terms));
+    this.#terms = { prices, ...config };
+  }
+
+  /** Writes the configuration of a worker, whose requests name it. Returns its path. */
+  #configOf(worker: string): string {
+    const path = join(this.#dir, `${worker}.json`);
+    const providers = { local: { headers: { "x-worker": worker } } };
+    writeFileSync(path, JSON.stringify({ ...this.#terms, providers }));
+    return path;
   }
 
   /** Resolves when it answers callers. `main`: the command of another version. */
@@ -121,16 +132,7 @@ export class FleetWorld {
     const places = ["--port", "0", "--name", name, "--data", join(this.#dir, name), "--log-level", "error"];
     const child = spawn(
       process.execPath,
-      [
-        main,
-        ...words,
-        ...places,
-        "--config",
-        join(this.#dir, "config.json"),
-        "--default-sla",
-        "30m",
-        ...flags,
-      ],
+      [main, ...words, ...places, "--config", this.#configOf(name), "--default-sla", "30m", ...flags],
       {
         stdio: ["ignore", "pipe", "pipe"],
         env: {

@@ -6,7 +6,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import type { LogCommit } from "../../src/store/log_rows.ts";
 import { openDurableSession } from "../../src/store/postgres/pg_connection.ts";
-import { LEASE_MS } from "../../src/store/postgres/pg_partition.ts";
+import { LEASE_MS, RENEW_MS } from "../../src/store/postgres/pg_partition.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Store, StoredEntry } from "../../src/store/store.ts";
 import { describeCounterpart } from "../counterpart.ts";
@@ -305,6 +305,22 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await new Promise((resolve) => setTimeout(resolve, LEASE_MS + 2_000));
     await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "data_dir_in_use" });
     await store.append([entry("still here")]);
+  });
+
+  it("is held until its lease has ended by its own clock while the server is away, and again once it is back", {
+    timeout: 60_000,
+  }, async () => {
+    const store = await opened(await server.freshUrl());
+    const held = (): boolean | undefined => store.isHeld?.();
+    expect(held()).toBe(true);
+    await server.down("SIGQUIT");
+    const downMs = performance.now();
+    await expect.poll(held, { interval: 10, timeout: LEASE_MS + 1_000 }).toBe(false);
+    const lapsedMs = performance.now() - downMs;
+    expect(lapsedMs).toBeGreaterThan(LEASE_MS - RENEW_MS - 2_000); // it was renewed at most 1.5 s before
+    expect(lapsedMs).toBeLessThan(LEASE_MS + 100);
+    await server.up();
+    await expect.poll(held, { timeout: 10_000 }).toBe(true);
   });
 
   it("refuses a read of a row that is not JSON, which no new session would mend", async () => {

@@ -24,6 +24,8 @@ export interface StoreThreadData {
   readonly port: MessagePort;
   /** One number: messages of answers sent so far. */
   readonly answered: Int32Array;
+  /** One number: until when the store's lease lasts, in milliseconds of the machine's monotonic clock. Without a lease it stays as it is. */
+  readonly leased: BigInt64Array;
 }
 
 /** Entries as columns; `bytes` holds all records end to end. */

@@ -21,6 +21,7 @@ import {
   refusal,
   type WorkRequest,
 } from "../packed/grouped_requests.ts";
+import { monotonicMs } from "../packed/lease.ts";
 import type { LoneRequest, StoreReply } from "../packed/requests.ts";
 import type { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
@@ -32,14 +33,22 @@ export class PgGroupCommit {
   readonly #connection: PgConnection;
   readonly #partition: PgPartition;
   readonly #tables: PgTables;
+  readonly #onRenewed: (sinceMs: bigint) => void;
   /** The error of the state `failed`. */
   #fatal: PerigeeError | undefined;
   #isSpaceLow = false;
 
-  constructor(connection: PgConnection, partition: PgPartition, tables: PgTables) {
+  /** `onRenewed` is called when the lease lasts `LEASE_MS` from then on, at least. */
+  constructor(
+    connection: PgConnection,
+    partition: PgPartition,
+    tables: PgTables,
+    onRenewed: (sinceMs: bigint) => void,
+  ) {
     this.#connection = connection;
     this.#partition = partition;
     this.#tables = tables;
+    this.#onRenewed = onRenewed;
   }
 
   /** True from a write that found the disk of the server full until one that did not. */
@@ -114,6 +123,7 @@ export class PgGroupCommit {
     const { query, session, clock } = this.#connection;
     await session.script("BEGIN");
     const startedMs = clock.nowMs();
+    let renewedMs = monotonicMs();
     if (!(await this.#partition.renew(query))) {
       await this.#undo();
       return undefined;
@@ -121,9 +131,13 @@ export class PgGroupCommit {
     const replies: StoreReply[] = [];
     for (const request of group)
       replies.push(await (isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request)));
-    if (clock.nowMs() - startedMs >= RENEW_MS) await this.#partition.extend(query);
+    if (clock.nowMs() - startedMs >= RENEW_MS) {
+      renewedMs = monotonicMs();
+      await this.#partition.extend(query);
+    }
     await session.script("COMMIT");
     this.#partition.committed();
+    this.#onRenewed(renewedMs);
     this.#connection.works();
     return replies;
   }

@@ -7,13 +7,14 @@ import { isMainThread, workerData } from "node:worker_threads";
 import { systemClock, type Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { KeyedMutex } from "../../keyed_mutex.ts";
+import { monotonicMs } from "../packed/lease.ts";
 import type { StoreThreadData } from "../packed/requests.ts";
 import { serveStore, type ThreadStore } from "../packed/store_thread.ts";
 import { PgGroupCommit } from "./pg_commit.ts";
 import { PgConnection } from "./pg_connection.ts";
 import { pgFailure } from "./pg_failure.ts";
 import { REAP_REMOVED } from "./pg_files.ts";
-import { PgPartition, RENEW_MS } from "./pg_partition.ts";
+import { LEASE_MS, PgPartition, RENEW_MS } from "./pg_partition.ts";
 import { migratePg, migrationNotes } from "./pg_schema.ts";
 import { PgTables } from "./pg_tables.ts";
 import type { PgPlace } from "./postgres.ts";
@@ -23,7 +24,12 @@ if (!isMainThread) {
   await serveStore(data, () => openedPartition(data));
 }
 
-async function openedPartition({ url, part, owner }: PgPlace): Promise<ThreadStore> {
+async function openedPartition({
+  url,
+  part,
+  owner,
+  leased,
+}: PgPlace & Pick<StoreThreadData, "leased">): Promise<ThreadStore> {
   const doing = `cannot open the store in ${withoutPassword(url)}`;
   try {
     const connection = await PgConnection.open(url, systemClock);
@@ -31,9 +37,16 @@ async function openedPartition({ url, part, owner }: PgPlace): Promise<ThreadSto
       await refuseUnsafe(connection);
       const notes = migrationNotes(await migratePg(connection.session));
       const partition = new PgPartition(part, owner);
+      const onRenewed = (sinceMs: bigint): void => {
+        Atomics.store(leased, 0, sinceMs + BigInt(LEASE_MS));
+      };
+      const takenMs = monotonicMs();
       await partition.take(connection.query);
+      onRenewed(takenMs);
       await connection.query(REAP_REMOVED, part);
-      return threadStore(connection, partition, notes);
+      const tables = new PgTables(connection.query, partition);
+      const commits = new PgGroupCommit(connection, partition, tables, onRenewed);
+      return threadStore({ connection, partition, commits }, notes);
     } catch (error) {
       connection.close();
       throw error;
@@ -54,12 +67,16 @@ async function refuseUnsafe({ query }: PgConnection): Promise<void> {
     );
 }
 
+interface OpenPartition {
+  readonly connection: PgConnection;
+  readonly partition: PgPartition;
+  readonly commits: PgGroupCommit;
+}
+
 function threadStore(
-  connection: PgConnection,
-  partition: PgPartition,
+  { connection, partition, commits }: OpenPartition,
   notes: readonly string[],
 ): ThreadStore {
-  const commits = new PgGroupCommit(connection, partition, new PgTables(connection.query, partition));
   const turns = new KeyedMutex();
   let renewal: Timer | undefined;
   let isOpen = true;

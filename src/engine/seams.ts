@@ -4,7 +4,6 @@
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import { type CalledFunction, FunctionTransport } from "../dispatch/function_transport.ts";
-
 import type { Transport } from "../dispatch/transport.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";

@@ -1,7 +1,9 @@
 /**
  * A worker's heartbeat: once a second it renews its lease, reads the fleet, and takes, makes and releases partitions.
  *
- *   entered -> beating ... -> leaving (takes nothing, releases everything) -> left
+ *   entered -> beating ... -> leaving (takes nothing, releases everything, beats on) -> left
+ *
+ * While it leaves, it answers for partitions that drain, and so renews its lease and reads the fleet as before.
  *
  * While the database is away, no beat ends: the worker takes nothing, and after 6 s its directory is stale. All leases may have ended when it is back.
  * So a worker that has not read the fleet for some seconds takes and makes nothing for a moment, in which owners that live renew their leases: otherwise
@@ -38,6 +40,7 @@ export class Membership {
   /** The beat that is under way. */
   #beating: Promise<void> | undefined;
   #isLeaving = false;
+  #isLeft = false;
   /** Since when each free partition has been seen free. */
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
@@ -70,15 +73,12 @@ export class Membership {
     const { owned, rows, directory } = this.#options;
     this.#isLeaving = true;
     directory.leave();
+    this.#later(0); // tells the other workers, which then release nothing for this one
+    await owned.releaseAll();
+    this.#isLeft = true;
     this.#timer?.cancel();
     if (this.#beating !== undefined) await this.#inTime(this.#beating);
-    await Promise.all([owned.releaseAll(), this.#said()]);
     await this.#inTime(rows.leave());
-  }
-
-  /** Tells the other workers, which then release nothing for this one. */
-  async #said(): Promise<void> {
-    await this.#inTime(this.#options.rows.beat(true));
   }
 
   /** The database may be away; the lease ends by itself then. */
@@ -93,7 +93,7 @@ export class Membership {
         .catch((error: unknown) => this.#report(error))
         .finally(() => {
           this.#beating = undefined;
-          if (!this.#isLeaving) this.#later(this.#restMs);
+          if (!this.#isLeft) this.#later(this.#restMs);
         });
     });
   }
@@ -145,9 +145,12 @@ export class Membership {
 
   async #do(step: PlacementStep): Promise<void> {
     const { owned, rows } = this.#options;
-    if (step.kind === "make") void owned.take(await rows.makePartition());
-    else if (step.kind === "take") void owned.take(step.part);
-    else void owned.release(step.part);
+    if (this.#isLeaving) return;
+    if (step.kind === "release") void owned.release(step.part);
+    else {
+      const part = step.kind === "take" ? step.part : await rows.makePartition();
+      if (!this.#isLeaving) void owned.take(part); // it is free for another worker
+    }
   }
 
   #report(error: unknown): void {

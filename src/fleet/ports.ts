@@ -12,7 +12,7 @@ import { Connections } from "../service/http/connections.ts";
 import { plain } from "../service/http/errors.ts";
 import { HEADER_BYTES_MAX, SERVER_LIMITS, type ServerLimits } from "../service/http/server.ts";
 import type { FleetAccess } from "./fleet_access.ts";
-import { dropWorkerHeaders, ELSEWHERE_HEADER, PART_HEADER, SECRET_HEADER } from "./hop_headers.ts";
+import { DRAINING, dropWorkerHeaders, ELSEWHERE_HEADER, PART_HEADER, SECRET_HEADER } from "./hop_headers.ts";
 import { type Handler, refuse } from "./router.ts";
 
 /** An open port. */
@@ -67,8 +67,10 @@ export async function openPublicPort(
 export interface PrivatePortOptions extends PortAddress {
   readonly secret: string;
   readonly access: FleetAccess;
-  /** Undefined for a partition that this worker does not have open. */
-  readonly handlerOf: (part: number) => Handler | undefined;
+  /** Undefined for a request of a partition that this worker does not answer. */
+  readonly handlerOf: (part: number, request: IncomingMessage) => Handler | undefined;
+  /** Whether it hands the partition over. */
+  readonly isDraining: (part: number) => boolean;
 }
 
 /** Rejects with the system's error when it cannot listen. */
@@ -84,9 +86,10 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!isSame(secret, request.headers[SECRET_HEADER])) return refuse(response, FORBIDDEN);
     await options.access.projectOf(request.headers.authorization); // looks up a key that was just made
-    const handler = options.handlerOf(Number(request.headers[PART_HEADER]));
+    const part = Number(request.headers[PART_HEADER]);
+    const handler = options.handlerOf(part, request);
     if (handler === undefined) {
-      response.setHeader(ELSEWHERE_HEADER, "1");
+      response.setHeader(ELSEWHERE_HEADER, options.isDraining(part) ? DRAINING : "1");
       return refuse(response, ELSEWHERE);
     }
     if (request.headers.expect !== undefined) continueWhenRead(request, response);

@@ -30,7 +30,7 @@ import { Membership } from "./membership.ts";
 import { claimObjects } from "./objects_owner.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
-import { type FleetPort, openPrivatePort, openPublicPort, type PrivatePortOptions } from "./ports.ts";
+import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter } from "./router.ts";
 import { claimSecretsKey } from "./secrets_claim.ts";
@@ -133,12 +133,8 @@ async function enter(
     },
   });
   let membership: Membership | undefined;
-  const own: Pick<PrivatePortOptions, "handlerOf" | "isDraining"> = {
-    handlerOf: (part, request) => (directory.isFresh ? owned.handlerOf(part, request) : undefined),
-    isDraining: (part) => owned.isDraining(part),
-  };
   const privateAt = { host: place.privateHost, port: place.privatePort };
-  const inner = await openPrivatePort(clock, { ...privateAt, secret, access, ...own });
+  const inner = await openPrivatePort(clock, { ...privateAt, secret, access, directory, local: owned });
   let outer: FleetPort | undefined;
   closers.push(() => Promise.all([inner.close(), outer?.close()]));
   const entry = { id, name: place.name, role: place.role, address: inner.address, version: packageVersion() };

@@ -174,18 +174,21 @@ export class OwnedPartitions implements LocalServices {
   }
 
   async #release(part: number, owned: OwnPartition): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, onNotice, onChange } = this.#options;
     const { cut } = owned;
     const opened = owned.opened as OpenedPartition; // it was open
     const timer = clock.timer(DRAIN_MS, () => cut.abort());
-    if (!owned.isLost) await opened.handover.drained(cut.signal);
+    if (!owned.isLost) {
+      onNotice(`partition ${part} is draining`);
+      await opened.handover.drained(cut.signal);
+    }
     timer.cancel();
     const isDrained = !cut.signal.aborted;
     owned.state = "closing";
     await this.#close(part, owned, opened);
     this.#owned.delete(part);
-    this.#options.onNotice(`partition ${part} is given back${isDrained ? "" : ", with requests in flight"}`);
-    this.#options.onChange();
+    onNotice(`partition ${part} is given back${isDrained ? "" : ", with requests in flight"}`);
+    onChange();
   }
 
   async #close(part: number, owned: OwnPartition, opened: OpenedPartition): Promise<void> {

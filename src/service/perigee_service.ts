@@ -32,7 +32,7 @@ import type { RenderedMetrics } from "./operate/metrics_routes.ts";
 import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
-import { openStack } from "./stack.ts";
+import { openStack, type Stack } from "./stack.ts";
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
@@ -252,25 +252,9 @@ async function open(
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
-  let isStopped = false;
-  const stop = (): void => {
-    if (isStopped) return;
-    isStopped = true;
-    opened.stopSending();
-    stack.stop();
-    tasks.release();
-  };
+  const ending = endingOf(opened, stack, service);
   return {
-    handover: {
-      drained: async (signal) => {
-        stop();
-        await Promise.all([drained(core, signal), stack.drained(signal)]);
-      },
-      release: () => {
-        tasks.releaseAll();
-        service.release();
-      },
-    },
+    handover: ending,
     handler: service.handler,
     plugin: service.plugin,
     satellites,
@@ -282,11 +266,39 @@ async function open(
       return address;
     },
     close: async () => {
-      stop();
+      ending.stop();
       await service.close();
       await observation.close();
       await stack.close();
       await closeRest();
+    },
+  };
+}
+
+/** The steps before a close. `stop` may be called twice. */
+function endingOf(
+  { core, stopSending }: OpenedEngine,
+  stack: Stack,
+  service: Pick<HttpService, "release">,
+): Handover & { stop(): void } {
+  const { tasks } = stack;
+  let isStopped = false;
+  const stop = (): void => {
+    if (isStopped) return;
+    isStopped = true;
+    stopSending();
+    stack.stop();
+    tasks.release();
+  };
+  return {
+    stop,
+    drained: async (signal) => {
+      stop();
+      await Promise.all([drained(core, signal), stack.drained(signal)]);
+    },
+    release: () => {
+      tasks.releaseAll();
+      service.release();
     },
   };
 }

@@ -79,8 +79,5 @@ it("a request that waits for the lease is not sent when the work is handed over 
   transport.end();
   lease.isHeld = true;
   await clock.advance(100);
-  expect([await waiting, sentMs]).toEqual([
-    expect.objectContaining({ ok: false, failure: "not_sent" }),
-    [],
-  ]);
+  expect([await waiting, sentMs]).toEqual([expect.objectContaining({ ok: false, failure: "not_sent" }), []]);
 });

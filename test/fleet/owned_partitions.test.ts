@@ -51,7 +51,12 @@ it("a planned release waits for what is in flight, and the partition answers and
   const released = owned.release(1);
   await clock.advance(11_999);
   expect(done).toEqual(["drain 0"]);
-  expect([answers(GET), answers(POST), answers(CALL), owned.isDraining(1)]).toEqual([true, true, false, true]);
+  expect([answers(GET), answers(POST), answers(CALL), owned.isDraining(1)]).toEqual([
+    true,
+    true,
+    false,
+    true,
+  ]);
   expect([owned.state.kept, owned.state.closing, owned.first]).toEqual([[], [1], 1]);
   await clock.advance(1);
   await released;

@@ -109,7 +109,7 @@ export function createSending(
     loads,
   });
   const remoteWires = remoteWiresOf(config);
-  const plannedWires = remoteWiresOf({ ...config, keysMissing: new Map() });
+  const wired = { leased, remoteWires, plannedWires: remoteWiresOf({ ...config, keysMissing: new Map() }) };
   const batches = createBatches(transport, config, storage, {
     ...{ sender, wires, patience, caching: new CacheRules(config.prefixes, prices), known: remoteWires },
     lanes: () => lanes,
@@ -136,8 +136,5 @@ export function createSending(
       shard.group.hasInserts === true ? mediaFiles(storage, owner.settings, provider.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
-  return {
-    ...{ shardFeed, backlog, lanes, sender, holds, batches, remoteWires, plannedWires, patience, failover },
-    leased,
-  };
+  return { shardFeed, backlog, lanes, sender, holds, batches, patience, failover, ...wired };
 }

@@ -181,8 +181,7 @@ export class Lots {
   /** Nothing is sent any more: nobody waits for lots of which nothing is in flight, or for any. */
   release(isAll = false): void {
     if (this.#isClosed) return;
-    for (const lot of this.#open.values())
-      if (isAll || (lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
+    for (const lot of this.#open.values()) if (isAll || (lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
     const { clock } = this.#options.core.storage;
     clock.timer(RELEASE_MS, () => this.release(isAll), { keepsAlive: false });
   }

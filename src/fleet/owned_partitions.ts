@@ -7,7 +7,9 @@
  *   open, draining -> closing      (it was taken over, or its store failed)
  *
  * A draining partition sends nothing new to providers, and waits for what is in flight: 60 s when it is released for another worker, 7 s when this
- * worker leaves. It answers and accepts requests meanwhile; only calls of OpenAI's clients, which wait for answers, are for the next owner.
+ * worker leaves. It answers and accepts requests meanwhile; only calls of OpenAI's clients, which wait for answers, are for the next owner. Those that
+ * it has accepted are refused unless they are in flight. So before a planned release it goes on sending until they have begun to be answered, for up
+ * to 20 s.
  *
  * A closing partition gets no new requests. Clients that wait get their tasks as they are, in at most 1 s, then its service has 5 s to close, and 8 s from
  * the beginning of the drain when this worker leaves. Then its store is closed in any case, in at most 1 s, which frees the partition: for its next owner,
@@ -44,7 +46,11 @@ export interface OwnedPartitionsOptions {
 const BARRED_MS = 30_000;
 /** How long requests in flight may hold up a worker that waits for the partition. */
 export const DRAIN_MS = 60_000;
+/** How long it goes on sending for calls that wait, before that. */
+const CALLS_MS = 20_000;
 const LEAVING_DRAIN_MS = 7_000;
+/** How often it is looked whether they wait. */
+const LOOK_MS = 50;
 const REQUESTS_MS = 1_000;
 const CLOSE_MS = 5_000;
 const CLOSE_MS_MIN = 500;
@@ -63,6 +69,8 @@ interface OwnPartition {
   readonly cut: AbortController;
   /** Answers that are under way. */
   readonly responses: Set<ServerResponse>;
+  /** Those of calls. */
+  readonly calls: Set<ServerResponse>;
   /** Its store has failed, or another worker has taken it over. */
   isLost: boolean;
   readonly handler: Handler;
@@ -110,9 +118,10 @@ export class OwnedPartitions implements LocalServices {
   /** Takes a partition; resolves when it is open, or could not be opened. Never rejects. */
   take(part: number): Promise<void> {
     if (this.#owned.has(part)) return Promise.resolve();
-    const responses = new Set<ServerResponse>();
+    const cut = new AbortController();
     const owned: OwnPartition = {
-      ...{ state: "opening", responses, isLost: false, done: Promise.resolve(), cut: new AbortController() },
+      ...{ state: "opening", isLost: false, done: Promise.resolve(), cut },
+      ...{ responses: new Set(), calls: new Set() },
       handler: (request, response) => this.#handle(owned, request, response),
     };
     this.#owned.set(part, owned);
@@ -169,7 +178,11 @@ export class OwnedPartitions implements LocalServices {
 
   #handle(owned: OwnPartition, request: IncomingMessage, response: ServerResponse): void {
     owned.responses.add(response);
-    response.once("close", () => owned.responses.delete(response));
+    if (isCall(request)) owned.calls.add(response);
+    response.once("close", () => {
+      owned.responses.delete(response);
+      owned.calls.delete(response);
+    });
     owned.opened?.service.handler(request, response);
   }
 
@@ -177,18 +190,28 @@ export class OwnedPartitions implements LocalServices {
     const { clock, onNotice, onChange } = this.#options;
     const { cut } = owned;
     const opened = owned.opened as OpenedPartition; // it was open
-    const timer = clock.timer(DRAIN_MS, () => cut.abort());
     if (!owned.isLost) {
       onNotice(`partition ${part} is draining`);
+      if (this.#leavingMs === undefined) await this.#called(owned);
+      const timer = clock.timer(DRAIN_MS, () => cut.abort());
       await opened.handover.drained(cut.signal);
+      timer.cancel();
     }
-    timer.cancel();
     const isDrained = !cut.signal.aborted;
     owned.state = "closing";
     await this.#close(part, owned, opened);
     this.#owned.delete(part);
     onNotice(`partition ${part} is given back${isDrained ? "" : ", with requests in flight"}`);
     onChange();
+  }
+
+  /** Resolves when the calls that wait have begun to be answered, after 20 s, or when this worker leaves. */
+  async #called({ calls, cut }: OwnPartition): Promise<void> {
+    const { clock } = this.#options;
+    const endMs = clock.nowMs() + CALLS_MS;
+    const isOver = (): boolean =>
+      cut.signal.aborted || this.#leavingMs !== undefined || clock.nowMs() >= endMs;
+    while (!isOver() && [...calls].some(({ headersSent }) => !headersSent)) await clock.sleep(LOOK_MS);
   }
 
   async #close(part: number, owned: OwnPartition, opened: OpenedPartition): Promise<void> {

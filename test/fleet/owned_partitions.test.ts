@@ -1,4 +1,5 @@
 /** Partitions of a worker while they drain and close: how long they wait and what they answer, on a clock that the test moves. */
+import { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
@@ -62,6 +63,27 @@ it("a planned release waits for what is in flight, and the partition answers and
   await released;
   expect(done).toEqual(["drain 0", "release 12000", "close 12000", "store 12000"]);
   expect([answers(GET), owned.isDraining(1), owned.state.closing]).toEqual([false, false, []]);
+});
+
+it("a planned release goes on sending until the calls that wait are answered or streamed, for 20 s at most, but not when the worker leaves", async () => {
+  const { clock, owned, done } = await opened({ closes: true });
+  const [answered, streamed] = [new EventEmitter(), Object.assign(new EventEmitter(), { headersSent: true })];
+  for (const response of [answered, streamed]) owned.handlerOf(1, CALL)?.(CALL, response as ServerResponse);
+  void owned.release(1);
+  await clock.advance(5_000);
+  expect(done).toEqual([]);
+  answered.emit("close");
+  await clock.advance(50);
+  expect(done[0]).toBe("drain 5050");
+  for (const isLeaving of [false, true]) {
+    const other = await opened({ closes: true });
+    other.owned.handlerOf(1, CALL)?.(CALL, new EventEmitter() as ServerResponse);
+    void other.owned.release(1);
+    await other.clock.advance(10_000);
+    if (isLeaving) void other.owned.releaseAll();
+    await other.clock.advance(10_000);
+    expect(other.done[0]).toBe(isLeaving ? "drain 10050" : "drain 20000");
+  }
 });
 
 it("requests that take longer than 60 s do not keep a partition from the worker that waits for it", async () => {

@@ -39,8 +39,7 @@ export class Membership {
   #timer: Timer | undefined;
   /** The beat that is under way. */
   #beating: Promise<void> | undefined;
-  #isLeaving = false;
-  #isLeft = false;
+  #phase: "working" | "leaving" | "left" = "working";
   /** Since when each free partition has been seen free. */
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
@@ -68,14 +67,18 @@ export class Membership {
     if (!this.#isLeaving) this.#later(0);
   }
 
+  get #isLeaving(): boolean {
+    return this.#phase !== "working";
+  }
+
   /** Releases all partitions, then removes the worker's row. Never rejects. */
   async leave(): Promise<void> {
     const { owned, rows, directory } = this.#options;
-    this.#isLeaving = true;
+    this.#phase = "leaving";
     directory.leave();
     this.#later(0); // tells the other workers, which then release nothing for this one
     await owned.releaseAll();
-    this.#isLeft = true;
+    this.#phase = "left";
     this.#timer?.cancel();
     if (this.#beating !== undefined) await this.#inTime(this.#beating);
     await this.#inTime(rows.leave());
@@ -93,7 +96,7 @@ export class Membership {
         .catch((error: unknown) => this.#report(error))
         .finally(() => {
           this.#beating = undefined;
-          if (!this.#isLeft) this.#later(this.#restMs);
+          if (this.#phase !== "left") this.#later(this.#restMs);
         });
     });
   }

@@ -45,7 +45,7 @@ export interface OwnedPartitionsOptions {
 
 const BARRED_MS = 30_000;
 /** How long requests in flight may hold up a worker that waits for the partition. */
-export const DRAIN_MS = 60_000;
+const DRAIN_MS = 60_000;
 /** How long it goes on sending for calls that wait, before that. */
 const CALLS_MS = 20_000;
 const LEAVING_DRAIN_MS = 7_000;

@@ -169,6 +169,20 @@ describe("a request", () => {
     expect([status, asked.sort()]).toEqual([204, ["1 event", "2 event"]]);
   });
 
+  it("for every partition waits ten seconds for one that is slow: then the margin is refused, and an event was taken by the others", async () => {
+    const worker = await listening((request, response) => {
+      if (request.headers["x-perigee-part"] === "2") return; // its worker answers, but not this request
+      if (request.method === "GET") response.end(JSON.stringify(margin(1, "p1")));
+      else response.writeHead(204).end();
+    });
+    const partitions = [1, 2].map((part) => ({ part, owner: "w" }));
+    const { url, clock } = await world({ ...alone(worker), partitions });
+    expect((await advanced(clock, get(url, {}, "/v0/margin"))).status).toBe(503);
+    expect(clock.nowMs()).toBeLessThan(12_000);
+    const event = { method: "POST", body: "event" };
+    expect((await advanced(clock, get(url, event, "/v0/provider-events/openai"))).status).toBe(204);
+  });
+
   it("for metrics is answered by the process itself, whichever worker has the partitions", async () => {
     const { url, local } = await world(alone(await listening(answering("metrics of another"))));
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");

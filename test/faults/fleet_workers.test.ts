@@ -3,6 +3,7 @@
  * stopped, and asked to leave; what was acknowledged is answered through the others.
  */
 import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
@@ -170,6 +171,30 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     expect(status).toBe(403);
   });
 
+  it("answers HTTP/1.0 without a Host, refuses HTTP/1.1 without one, and bodies of probes, whichever worker is called", async () => {
+    const get = async (url: string, path: string, version: string, more: readonly string[] = []) => {
+      const socket = connect(Number(new URL(url).port), "127.0.0.1");
+      const lines = [
+        `GET ${path} HTTP/${version}`,
+        `authorization: Bearer ${key}`,
+        "connection: close",
+        ...more,
+      ];
+      socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+      let text = "";
+      for await (const chunk of socket) text += String(chunk);
+      return Number(text.split(" ")[1]);
+    };
+    for (const { url } of world.workers) {
+      const tasks = "/v0/infer/tasks";
+      expect([await get(url, tasks, "1.0"), await get(url, tasks, "1.1")]).toEqual([200, 400]);
+      for (const path of ["/healthz", "/metrics"]) {
+        expect(await get(url, path, "1.1", ["host: x", "content-length: 0"])).toBe(200);
+        expect(await get(url, path, "1.1", ["host: x", "content-length: 5", "", "hello"])).toBe(422);
+      }
+    }
+  });
+
   it.each(["SIGKILL", "SIGSTOP"] as const)(
     "is taken over within 10 s after %s of a worker, and the others answer within 30 s what it had acknowledged, each item once but for those in flight",
     { timeout: 90_000 },
@@ -216,7 +241,7 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
   async function movesWhole(): Promise<void> {
     const before = await world.homeOf("acme");
     const url = world.workers.find((worker) => worker !== before)?.url ?? "";
-    world.answerMs = 12_000;
+    world.answerMs = 55_000;
     const body = items(6_000, ITEMS);
     const posted = await call(url, key, "/v0/infer/", { method: "POST", body });
     await world.until(async () => (world.asked.get(6_000) ?? 0) > 0);
@@ -228,8 +253,9 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     const waited = await call(url, key, "/v0/infer/", { method: "POST", body: waiting(6_901) });
     expect([waited.status, waited.body["status"]]).toEqual([200, "submitted"]);
     expect((await call(url, key, "/v0/infer/tasks")).status).toBe(200);
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    await world.until(async () => performance.now() - startedMs > 9_000);
     expect((await world.homeOf("acme")).name).toBe(before.name);
+    world.answerNow();
     expect((await called).status).toBe(200);
     expect((await world.homeOf("acme")).name).toBe("w4");
     for (const { body: task } of [posted, waited])
@@ -284,11 +310,11 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     await world.until(async () => (await fetch(`${home.url}/readyz`)).status === 503);
     const posted = await send(url, items(3_010, 2));
     expect([posted.status, (await call(url, key, "/v0/infer/tasks")).status]).toEqual([200, 200]);
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect((await world.homeOf("acme")).name).toBe(home.name);
     const states = await Promise.all([...short, ...long].map(async (sent) => (await sent).body["status"]));
     expect(states).toEqual(["completed", "completed", "submitted", "submitted"]);
     await ended;
-    expect(performance.now() - startedMs, home.stderr()).toBeLessThan(12_000);
+    expect(performance.now() - startedMs, home.stderr()).toBeLessThan(15_000);
     expect([home.child.exitCode, home.stderr()]).toEqual([0, expect.any(String)]);
     const taskId = String(posted.body["task_id"]);
     await world.until(() => isOver(url, taskId), 15_000);

@@ -126,7 +126,7 @@ async function drawn(
     rows.change(name, window.toState());
     return grant;
   });
-  const places = await drawPlaces(query, rows, draw.places, session);
+  const places = await drawPlaces(query, rows, draw.places, { session, works });
   const merged = new Map(said.map((one) => [one, mergeFacts(rows, one)]));
   await query(
     `UPDATE perigee_limits AS old SET state = new.state
@@ -212,16 +212,16 @@ async function drawPlaces(
   query: PgQuery,
   rows: DrawnRows,
   asks: readonly PlacesPoolAsk[],
-  session: string,
+  { session, works }: { readonly session: string; readonly works: ReadonlyMap<string, SharedWork> },
 ): Promise<PlacesGrant[]> {
-  const all = asks.map(({ name, ask }) => {
+  const all = asks.map(({ name, ask, work }) => {
     const places = new SharedPlaces(rows.state(name) as SharedPlacesState | undefined); // as written here
-    return { name, ask, places, nowMs: rows.nowMs(name) };
+    return { name, ask, places, nowMs: rows.nowMs(name), precedenceOf: precedenceIn(works, work) };
   });
   const silent = all.flatMap(({ places, nowMs }) => places.silent(nowMs));
   const ended = await endedSessions(query, [...new Set(silent)]);
-  return all.map(({ name, ask, places, nowMs }) => {
-    const grant = places.draw(nowMs, ask, { session, ended });
+  return all.map(({ name, ask, places, nowMs, precedenceOf }) => {
+    const grant = places.draw(nowMs, ask, { session, ended }, precedenceOf);
     rows.change(name, places.toState());
     return grant;
   });

@@ -25,7 +25,7 @@
  * use are its own again, in addition to its share: else processes that reserve twice what they use would have half of the limit together.
  */
 import { EQUAL, type Precedence } from "./shared_work.ts";
-import { shareOf, type UnitsAsker } from "./shares.ts";
+import { EVEN_STEP, shareOf, type UnitsAsker } from "./shares.ts";
 import { type Holder, type HolderRow, holderOf, rowOf } from "./window_rows.ts";
 
 /** What one process asks for. */
@@ -107,8 +107,6 @@ const DRAW_MS_MAX = 10_000;
 const WITHOUT_SHARE = 0;
 /** Of what the pace may earn ahead: from here on it is taken for what nobody can use now. */
 const IDLE_SHARE = 0.9;
-/** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
-const EVEN_STEP = 0.618_033_988_75;
 
 export class SharedWindow {
   readonly #windowMs: number;

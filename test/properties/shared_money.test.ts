@@ -316,4 +316,18 @@ describe("a cap that several share", () => {
     });
     expect(shared.draw(20_000, ask("a", 4, {}))).toMatchObject({ capNano: 100 }); // b is silent
   });
+
+  it("has the amount that was set in its state, while a holder still names a former one", () => {
+    const ask = (holder: string, sequence: number, more: Partial<MoneyAsk>): MoneyAsk => ({
+      ...{ holder, epoch: 1, sequence, capNano: 100, spentNano: 0, heldNano: 0, returnedNano: 0 },
+      ...{ wantedNano: 10, leastNano: 10, ...more },
+    });
+    const money = new SharedMoney();
+    money.draw(0, ask("a", 1, { capNano: 10 }));
+    expect(money.draw(100, ask("b", 1, { capNano: 10 }))).toMatchObject({ nano: 0, capNano: 10 });
+    const set = new SharedMoney({ ...money.toState(), capNano: 100 });
+    expect(set.draw(200, ask("b", 2, {}))).toMatchObject({ nano: 10, capNano: 100 });
+    const read = new SharedMoney(JSON.parse(JSON.stringify(set.toState())));
+    expect(read.draw(300, ask("a", 2, { capNano: 10 }))).toMatchObject({ nano: 10, capNano: 100 });
+  });
 });

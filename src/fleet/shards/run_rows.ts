@@ -87,9 +87,14 @@ export class RunRows {
     return rows as readonly SeenShard[]; // as selected
   }
 
-  /** Sets the most that it may cost in all, in nano-USD; undefined removes the cap. */
+  /** Sets the most that it may cost in all, in nano-USD; undefined removes the cap. What partitions have named counts no more (`shared_money.ts`). */
   async setCap(id: string, capNano: number | undefined): Promise<void> {
-    await this.#query("UPDATE perigee_runs SET cap_nano = $2::bigint WHERE id = $1", id, capNano ?? null);
+    await this.#query(
+      `WITH run AS (UPDATE perigee_runs SET cap_nano = $2::bigint WHERE id = $1)
+       UPDATE perigee_caps SET state = (state::jsonb - 'capNano' || jsonb_strip_nulls(jsonb_build_object('capNano', $2::bigint)))::text
+       WHERE cap = $3 AND state <> ''`,
+      ...[id, capNano ?? null, capNameOf(id)],
+    );
   }
 
   /** Held shards wait again, each for the partition that has the answers it got so far. */

@@ -13,8 +13,9 @@
  * the others are asked to return what they do not need (`isShort`). Nothing is kept for it, as in one process: where an item of 4 cents waits for 3, others may
  * use the 3 up, at the speed of their answers. With turns, each item of the last cents was another holder's, and took a second.
  *
- * The lowest cap that a holder named in the last 10 s is in force: workers that start one after another may have different ones. What was granted
- * under a higher cap stays granted until it is returned.
+ * The lowest cap that a holder named in the last 10 s is in force: workers that start one after another may have different ones. Where the amount was set
+ * in the state itself, that is in force at once: holders that continue a run may name its former cap for some seconds. What was granted under a
+ * higher cap stays granted until it is returned.
  */
 
 /** What a holder reports, and asks for. All amounts are nano-USD. */
@@ -70,6 +71,8 @@ interface Holder {
 export interface SharedMoneyState {
   readonly newestMs: number;
   readonly holders: readonly (readonly [name: string, holder: Readonly<Holder>])[];
+  /** The cap as it was set (`shards/run_rows.ts`); absent: as the holders name it. */
+  readonly capNano?: number | undefined;
 }
 
 /** For how long an ask counts: in the parts of what is left, and for the cap in force. Holders ask twice as often, at least. */
@@ -77,9 +80,11 @@ const ASK_COUNTS_MS = 10_000;
 
 export class SharedMoney {
   readonly #holders: Map<string, Holder>;
+  readonly #setNano: number | undefined;
   #newestMs: number;
 
   constructor(state?: SharedMoneyState) {
+    this.#setNano = state?.capNano;
     this.#holders = new Map(state?.holders.map(([name, holder]) => [name, { ...holder }]));
     this.#newestMs = state?.newestMs ?? 0;
   }
@@ -115,7 +120,8 @@ export class SharedMoney {
 
   /** The state that the next `SharedMoney` continues from. */
   toState(): SharedMoneyState {
-    return { newestMs: this.#newestMs, holders: [...this.#holders] };
+    const set = this.#setNano === undefined ? {} : { capNano: this.#setNano };
+    return { newestMs: this.#newestMs, holders: [...this.#holders], ...set };
   }
 
   #grantTo(holder: Holder, leastNano: number): number {
@@ -138,6 +144,7 @@ export class SharedMoney {
   }
 
   #capNano(): number {
+    if (this.#setNano !== undefined) return this.#setNano;
     let capNano = Number.POSITIVE_INFINITY;
     for (const holder of this.#holders.values())
       if (this.#counts(holder)) capNano = Math.min(capNano, holder.capNano);

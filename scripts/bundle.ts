@@ -100,8 +100,9 @@ async function serviceGroups(): Promise<readonly (readonly [file: string, module
   const entries = new Set([MAIN, ...addresses, ...later.map(({ path }) => path)]);
   const usersOf = new Map<string, string[]>([...reachedFrom(SERVICE, graph)].map((path) => [path, []]));
   for (const entry of entries) {
-    if (entry === SERVICE || entry === SERVE) continue;
-    for (const path of reachedFrom(entry, graph)) usersOf.get(path)?.push(entry);
+    const reached = reachedFrom(entry, graph);
+    if (entry === SERVE || reached.has(SERVICE)) continue; // loads the server in any case
+    for (const path of reached) usersOf.get(path)?.push(entry);
   }
   const usedBy = (isOne: (users: readonly string[]) => boolean): readonly string[] =>
     [...usersOf].filter(([, users]) => isOne(users)).map(([path]) => path);

@@ -4,16 +4,20 @@
  *   held    -> sent
  *   lapsed  -> waits -> held again: sent
  *                    -> closed, or the signal fires: answered by the transport, which sends nothing then
+ *   ended   -> answered as not sent     (the process hands its work over)
  *
  * A process that was stopped, or is cut off from its database, does not know whether another one has taken its work over. Its lease has ended by its own
- * clock by then, so it sends nothing before it has renewed it. What was sent before goes on.
+ * clock by then, so it sends nothing before it has renewed it. What was sent before goes on, and is counted: a planned
+ * handover waits for it.
  */
 import type { Clock } from "../clock.ts";
 import type {
+  FailedWire,
   SendOptions,
   StreamOptions,
   StreamRequest,
   Transport,
+  WireChunks,
   WireRequest,
   WireResult,
   WireStream,
@@ -21,12 +25,19 @@ import type {
 
 /** How often a lease is looked at that has lapsed. */
 const LOOK_MS = 50;
+const HANDED_OVER: FailedWire = {
+  ok: false,
+  failure: "not_sent",
+  message: "this process hands its work over to another one",
+};
 
 export class LeasedTransport implements Transport {
   readonly #inner: Transport;
   readonly #clock: Pick<Clock, "sleep">;
   readonly #isHeld: () => boolean;
   #isClosed = false;
+  #isEnded = false;
+  #inFlight = 0;
 
   /** `isHeld`: by a clock of this process that counts while it is stopped. */
   constructor(inner: Transport, clock: Pick<Clock, "sleep">, isHeld: () => boolean) {
@@ -35,14 +46,39 @@ export class LeasedTransport implements Transport {
     this.#isHeld = isHeld;
   }
 
-  send(request: WireRequest, options: SendOptions): Promise<WireResult> {
-    if (this.#isHeld()) return this.#inner.send(request, options);
-    return this.#held(options.signal).then(() => this.#inner.send(request, options));
+  /** Requests that were sent, and of which the answer has not arrived whole. */
+  get inFlight(): number {
+    return this.#inFlight;
   }
 
-  stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
-    if (this.#isHeld()) return this.#inner.stream(request, options);
-    return this.#held(options.signal).then(() => this.#inner.stream(request, options));
+  /** Sends nothing from now on. What is in flight goes on. */
+  end(): void {
+    this.#isEnded = true;
+  }
+
+  async send(request: WireRequest, options: SendOptions): Promise<WireResult> {
+    if (!this.#isFree) await this.#held(options.signal);
+    if (this.#isEnded) return HANDED_OVER;
+    this.#inFlight += 1;
+    try {
+      return await this.#inner.send(request, options);
+    } finally {
+      this.#inFlight -= 1;
+    }
+  }
+
+  async stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
+    if (!this.#isFree) await this.#held(options.signal);
+    if (this.#isEnded) return HANDED_OVER;
+    const over = this.#counted();
+    try {
+      const stream = await this.#inner.stream(request, options);
+      if (!stream.ok) over();
+      return stream.ok ? { ...stream, chunks: watched(stream.chunks, over) } : stream;
+    } catch (error) {
+      over();
+      throw error;
+    }
   }
 
   close(): Promise<void> {
@@ -50,8 +86,42 @@ export class LeasedTransport implements Transport {
     return this.#inner.close();
   }
 
+  get #isFree(): boolean {
+    return this.#isEnded || this.#isHeld();
+  }
+
+  /** Counts one more; the returned function ends it, and may be called again. */
+  #counted(): () => void {
+    let isOver = false;
+    this.#inFlight += 1;
+    return () => {
+      if (!isOver) this.#inFlight -= 1;
+      isOver = true;
+    };
+  }
+
   async #held(signal: AbortSignal | undefined): Promise<void> {
-    while (!this.#isClosed && signal?.aborted !== true && !this.#isHeld())
+    while (!this.#isClosed && signal?.aborted !== true && !this.#isFree)
       await this.#clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // the signal fired
   }
+}
+
+/** The same chunks; `over` is called when there are no more. */
+function watched(chunks: WireChunks, over: () => void): WireChunks {
+  const ended = async (step: Promise<IteratorResult<Uint8Array, undefined>>) => {
+    try {
+      const result = await step;
+      if (result.done === true) over();
+      return result;
+    } catch (error) {
+      over();
+      throw error;
+    }
+  };
+  const counted: WireChunks = {
+    next: () => ended(chunks.next()),
+    return: () => ended(chunks.return()).finally(over),
+    [Symbol.asyncIterator]: () => counted,
+  };
+  return counted;
 }

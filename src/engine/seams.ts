@@ -41,6 +41,8 @@ export interface Seams {
   readonly learnt: LearntStore;
   readonly media: MediaPlaces;
   readonly space?: SpacedStore | undefined;
+  /** What the transport sends through where the store has a lease. */
+  readonly leased?: LeasedTransport | undefined;
   readonly limitPool: LimitPool | undefined;
   readonly capPool: CapPool | undefined;
   readonly observer: EngineObserver | undefined;
@@ -75,11 +77,11 @@ export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Se
   }
   const { measurer, clock, store } = seams;
   const isHeld = store.isHeld?.bind(store);
-  const transport =
-    isHeld === undefined ? seams.transport : new LeasedTransport(seams.transport, clock, isHeld);
+  const leased = isHeld === undefined ? undefined : new LeasedTransport(seams.transport, clock, isHeld);
+  const transport = leased ?? seams.transport;
   return {
     ...seams,
-    codecs,
+    ...{ codecs, leased },
     openAnswers: sharedCaches(seams.openAnswers ?? openAnswerCache),
     transport: functions.size === 0 ? transport : new FunctionTransport(transport, clock, functions),
     measurer: new SchemaMeasurer(codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs)),

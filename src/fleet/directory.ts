@@ -21,7 +21,7 @@ export class FleetDirectory {
   /** When the last reading was begun. */
   #readMs = Number.NEGATIVE_INFINITY;
   #rereading: Promise<void> | undefined;
-  #isLeft = false;
+  #isLeaving = false;
   readonly #deaths = new Map<string, AbortController>();
 
   constructor(clock: Clock, read: () => Promise<FleetReading>) {
@@ -29,9 +29,14 @@ export class FleetDirectory {
     this.#read = read;
   }
 
-  /** False once a lease may have ended since the last reading was begun, by this process's clock, or when the worker leaves. */
+  /** True from when the worker begins to leave. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
+  }
+
+  /** False once a lease may have ended since the last reading was begun, by this process's clock. */
   get isFresh(): boolean {
-    return !this.#isLeft && this.#clock.nowMs() - this.#readMs < LEASE_MS;
+    return this.#clock.nowMs() - this.#readMs < LEASE_MS;
   }
 
   /** Milliseconds until the lease may have ended; 0 afterwards. */
@@ -56,9 +61,8 @@ export class FleetDirectory {
     }
   }
 
-  /** The worker leaves: from now on it is not fresh. */
   leave(): void {
-    this.#isLeft = true;
+    this.#isLeaving = true;
   }
 
   /** The living worker that owns a partition; undefined without one. */

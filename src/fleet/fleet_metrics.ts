@@ -9,7 +9,7 @@ import type { LimitPool, PoolAnswers, PoolDraw } from "../limits/shared/limit_po
 import { plain } from "../service/http/errors.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
 import { isFromThisMachine, type RenderedMetrics } from "../service/operate/metrics_routes.ts";
-import { refuse, refusesQuery } from "./router.ts";
+import { refuse, refusesUnread } from "./router.ts";
 
 const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const NOTHING_THERE = plain(404, "not_found", "there is nothing at this address");
@@ -67,7 +67,7 @@ export class FleetMetrics {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const isServed = !this.#hasPort && isFromThisMachine(request) && request.method === "GET";
     if (!isServed) return refuse(response, NOTHING_THERE);
-    if (refusesQuery(request, response)) return;
+    if (refusesUnread(request, response)) return;
     const { contentType, text } = await this.render();
     response.writeHead(200, { "content-type": contentType, "cache-control": "no-store" }).end(text);
   }

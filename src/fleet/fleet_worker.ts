@@ -11,7 +11,7 @@ import type { LimitPool } from "../limits/shared/limit_pool.ts";
 import { createKeyVerifier } from "../service/http/key_verifier.ts";
 import type { FleetState } from "../service/operate/fleet_state.ts";
 import { openMetricsPort } from "../service/operate/metrics_routes.ts";
-import { openPerigeeService, packageVersion } from "../service/perigee_service.ts";
+import { type Handover, openPerigeeService, packageVersion } from "../service/perigee_service.ts";
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
 import { PgKeyStore } from "../store/keys/pg_key_store.ts";
@@ -32,7 +32,7 @@ import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
-import { FleetRouter, type Handler } from "./router.ts";
+import { FleetRouter } from "./router.ts";
 import { claimSecretsKey } from "./secrets_claim.ts";
 import { ShardRows } from "./shards/shard_rows.ts";
 import { ShardSeats, ShardWork } from "./shards/shard_work.ts";
@@ -133,10 +133,8 @@ async function enter(
     },
   });
   let membership: Membership | undefined;
-  const handlerOf = (part: number): Handler | undefined =>
-    directory.isFresh ? owned.handlerOf(part) : undefined;
   const privateAt = { host: place.privateHost, port: place.privatePort };
-  const inner = await openPrivatePort(clock, { ...privateAt, secret, access, handlerOf });
+  const inner = await openPrivatePort(clock, { ...privateAt, secret, access, directory, local: owned });
   let outer: FleetPort | undefined;
   closers.push(() => Promise.all([inner.close(), outer?.close()]));
   const entry = { id, name: place.name, role: place.role, address: inner.address, version: packageVersion() };
@@ -236,6 +234,7 @@ async function openPartition(
   try {
     const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
     const rows = await ShardRows.open(shards.query, part, id);
+    let handover: Handover | undefined;
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
@@ -250,6 +249,9 @@ async function openPartition(
         ...(options.stateDir === false ? {} : { learntRows: new PgLearnt(shards.query, clock) }),
         otherSatellites: new PgOtherSatellites(shards.query, part),
         onMetrics: (render) => metrics.add(part, render),
+        onHandover: (given) => {
+          handover = given;
+        },
         beside: (opened) => {
           const work = new ShardWork({
             clock,
@@ -268,7 +270,7 @@ async function openPartition(
       metrics.remove(part);
       return store.close();
     };
-    return { service, store: { close }, closeFiles: () => files.close() };
+    return { service, handover: handover as Handover, store: { close }, closeFiles: () => files.close() }; // it was received
   } catch (error) {
     metrics.remove(part);
     await store.close().catch(() => undefined);

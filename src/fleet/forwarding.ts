@@ -3,6 +3,7 @@
  * off, the other is broken off too.
  *
  *   connecting -> unsent    (refused, not reachable, or the worker does not have the partition: nothing was read there)
+ *              -> draining  (the worker hands the partition over, and this is for the next owner: nothing was read there)
  *              -> sent -> answering -> done      (an answer that breaks off is broken off to the client, too)
  *                      -> lost                   (the connection broke, or the worker died, before an answer began)
  *
@@ -13,7 +14,7 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
-import { ELSEWHERE_HEADER, passedHeaders, withoutCoding, withoutFraming } from "./hop_headers.ts";
+import { DRAINING, ELSEWHERE_HEADER, passedHeaders, withoutCoding, withoutFraming } from "./hop_headers.ts";
 import { BROKEN_OFF, type Hops, type HopTarget } from "./hops/hops.ts";
 import { isStreamedCall, wholeEvents } from "./hops/whole_events.ts";
 
@@ -25,7 +26,7 @@ export interface RoutedRequest {
   readonly body: Uint8Array | undefined;
 }
 
-export type Forwarded = "done" | "unsent" | "lost";
+export type Forwarded = "done" | "unsent" | "draining" | "lost";
 
 const CONNECT_MS = 2_000;
 const WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
@@ -71,10 +72,11 @@ export class Forwarding {
         if (!response.headersSent) end(isConnected ? "lost" : "unsent");
       });
       upstream.once("response", (answer) => {
-        if (answer.headers[ELSEWHERE_HEADER] !== undefined) {
+        const elsewhere = answer.headers[ELSEWHERE_HEADER];
+        if (elsewhere !== undefined) {
           answer.resume();
           upstream.destroy();
-          end("unsent");
+          end(elsewhere === DRAINING ? "draining" : "unsent");
           return;
         }
         relay(answer, routed, () => {

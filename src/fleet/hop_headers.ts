@@ -10,6 +10,8 @@ export const SECRET_HEADER = "x-perigee-fleet";
 export const PART_HEADER = "x-perigee-part";
 /** In an answer of a worker that does not have the partition: the request was not read. */
 export const ELSEWHERE_HEADER = "x-perigee-elsewhere";
+/** Its value while the worker still has the partition, and hands it over. Workers of earlier versions read only that there is a value. */
+export const DRAINING = "draining";
 
 /** Each hop answers `expect` itself. `transfer-encoding` is passed on: Node sends the body accordingly. */
 const OF_ONE_HOP = new Set([
@@ -71,7 +73,7 @@ function without(raw: readonly string[], isDropped: (name: string) => boolean): 
 
 /**
  * Sets a request's `X-Forwarded-For` to its client's address only, which the service then trusts: the address that a trusted proxy added
- * last, or that of the connection.
+ * last, or that of the connection. A request of HTTP/1.0 may have no `Host`; it gets an empty one, because the next hop is HTTP/1.1 (RFC 9112, 3.2).
  */
 export function noteClient(request: IncomingMessage, isBehindProxy: boolean): void {
   const given = request.headers[FORWARDED];
@@ -80,6 +82,9 @@ export function noteClient(request: IncomingMessage, isBehindProxy: boolean): vo
   dropHeaders(request, (name) => name === FORWARDED || OF_WORKERS.has(name));
   request.headers[FORWARDED] = address;
   request.rawHeaders.push("X-Forwarded-For", address);
+  if (request.httpVersion !== "1.0" || request.headers.host !== undefined) return;
+  request.headers.host = "";
+  request.rawHeaders.push("Host", "");
 }
 
 /** Removes the headers that only workers read, before the service sees the request. */

@@ -1,7 +1,9 @@
 /**
  * A worker's heartbeat: once a second it renews its lease, reads the fleet, and takes, makes and releases partitions.
  *
- *   entered -> beating ... -> leaving (takes nothing, releases everything) -> left
+ *   entered -> beating ... -> leaving (takes nothing, releases everything, beats on) -> left
+ *
+ * While it leaves, it answers for partitions that drain, and so renews its lease and reads the fleet as before.
  *
  * While the database is away, no beat ends: the worker takes nothing, and after 6 s its directory is stale. All leases may have ended when it is back.
  * So a worker that has not read the fleet for some seconds takes and makes nothing for a moment, in which owners that live renew their leases: otherwise
@@ -37,7 +39,7 @@ export class Membership {
   #timer: Timer | undefined;
   /** The beat that is under way. */
   #beating: Promise<void> | undefined;
-  #isLeaving = false;
+  #phase: "working" | "leaving" | "left" = "working";
   /** Since when each free partition has been seen free. */
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
@@ -65,20 +67,21 @@ export class Membership {
     if (!this.#isLeaving) this.#later(0);
   }
 
+  get #isLeaving(): boolean {
+    return this.#phase !== "working";
+  }
+
   /** Releases all partitions, then removes the worker's row. Never rejects. */
   async leave(): Promise<void> {
     const { owned, rows, directory } = this.#options;
-    this.#isLeaving = true;
+    this.#phase = "leaving";
     directory.leave();
+    this.#later(0); // tells the other workers, which then release nothing for this one
+    await owned.releaseAll();
+    this.#phase = "left";
     this.#timer?.cancel();
     if (this.#beating !== undefined) await this.#inTime(this.#beating);
-    await Promise.all([owned.releaseAll(), this.#said()]);
     await this.#inTime(rows.leave());
-  }
-
-  /** Tells the other workers, which then release nothing for this one. */
-  async #said(): Promise<void> {
-    await this.#inTime(this.#options.rows.beat(true));
   }
 
   /** The database may be away; the lease ends by itself then. */
@@ -93,7 +96,7 @@ export class Membership {
         .catch((error: unknown) => this.#report(error))
         .finally(() => {
           this.#beating = undefined;
-          if (!this.#isLeaving) this.#later(this.#restMs);
+          if (this.#phase !== "left") this.#later(this.#restMs);
         });
     });
   }
@@ -145,9 +148,12 @@ export class Membership {
 
   async #do(step: PlacementStep): Promise<void> {
     const { owned, rows } = this.#options;
-    if (step.kind === "make") void owned.take(await rows.makePartition());
-    else if (step.kind === "take") void owned.take(step.part);
-    else void owned.release(step.part);
+    if (this.#isLeaving) return;
+    if (step.kind === "release") void owned.release(step.part);
+    else {
+      const part = step.kind === "take" ? step.part : await rows.makePartition();
+      if (!this.#isLeaving) void owned.take(part); // it is free for another worker
+    }
   }
 
   #report(error: unknown): void {

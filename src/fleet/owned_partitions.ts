@@ -1,19 +1,25 @@
 /**
  * The partitions of this process, each with a service of its own.
  *
- *   opening -> open -> closing -> released
+ *   opening -> open -> draining -> closing -> released
  *           -> barred for 30 s     (it could not be opened; another worker may)
  *           -> released            (another worker was faster)
- *   open    -> closing             (it was taken over, or its store failed)
+ *   open, draining -> closing      (it was taken over, or its store failed)
  *
- * A partition that closes gets no new requests. Those under way have 3 s, then its service has 5 s to close. Then its store is closed in any case,
- * in at most 1 s, which frees the partition: for its next owner, what was in flight is unanswered. Where the store has failed, nothing more can be
- * recorded: its service has 1 s, so that this worker may take the partition again soon.
+ * A draining partition sends nothing new to providers, and waits for what is in flight: 60 s when it is released for another worker, 7 s when this
+ * worker leaves. It answers and accepts requests meanwhile; only calls of OpenAI's clients, which wait for answers, are for the next owner. Those that
+ * it has accepted are refused unless they are in flight. So before a planned release it goes on sending until they have begun to be answered, for up
+ * to 20 s.
+ *
+ * A closing partition gets no new requests. Clients that wait get their tasks as they are, in at most 1 s, then its service has 5 s to close, and 8 s from
+ * the beginning of the drain when this worker leaves. Then its store is closed in any case, in at most 1 s, which frees the partition: for its next owner,
+ * what was in flight is unanswered. Where the store has failed, nothing more can be recorded: its service has 1 s, so that this worker may take the
+ * partition again soon.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { hasCode } from "../errors.ts";
-import type { PerigeeService } from "../service/perigee_service.ts";
+import type { Handover, PerigeeService } from "../service/perigee_service.ts";
 import type { SpacedStore } from "../store/threaded_store.ts";
 import { inTime } from "./in_time.ts";
 import type { OwnState } from "./placement.ts";
@@ -22,6 +28,7 @@ import type { Handler, LocalServices } from "./router.ts";
 /** A partition that was opened. */
 export interface OpenedPartition {
   readonly service: Pick<PerigeeService, "handler" | "failed" | "close">;
+  readonly handover: Handover;
   readonly store: Pick<SpacedStore, "close">;
   /** After the service. */
   closeFiles(): Promise<void>;
@@ -37,17 +44,33 @@ export interface OwnedPartitionsOptions {
 }
 
 const BARRED_MS = 30_000;
-const REQUESTS_MS = 3_000;
+/** How long requests in flight may hold up a worker that waits for the partition. */
+const DRAIN_MS = 60_000;
+/** How long it goes on sending for calls that wait, before that. */
+const CALLS_MS = 20_000;
+const LEAVING_DRAIN_MS = 7_000;
+/** How often it is looked whether they wait. */
+const LOOK_MS = 50;
+const REQUESTS_MS = 1_000;
 const CLOSE_MS = 5_000;
+const CLOSE_MS_MIN = 500;
 const FAILED_CLOSE_MS = 1_000;
-/** With the two above, a partition is released within 9 s: its lease is given back, or ends. */
+/** From when this worker begins to leave until its services must be closed. */
+const LEAVING_MS = 8_000;
+/** With the ones above, the partitions of a leaving worker are released within 9.5 s: their leases are given back, or end. */
 const STORE_MS = 1_000;
+/** Calls that wait for their answers: nothing would send them before the partition has its next owner. */
+const CALL = /^\/v1\/(chat\/completions|completions|embeddings|responses)\/?(\?|$)/;
 
 interface OwnPartition {
-  state: "opening" | "open" | "closing";
+  state: "opening" | "open" | "draining" | "closing";
   opened?: OpenedPartition;
+  /** Ends the drain. */
+  readonly cut: AbortController;
   /** Answers that are under way. */
   readonly responses: Set<ServerResponse>;
+  /** Those of calls. */
+  readonly calls: Set<ServerResponse>;
   /** Its store has failed, or another worker has taken it over. */
   isLost: boolean;
   readonly handler: Handler;
@@ -60,6 +83,8 @@ export class OwnedPartitions implements LocalServices {
   readonly #owned = new Map<number, OwnPartition>();
   /** Times until which a partition is not tried again. */
   readonly #barredUntilMs = new Map<number, number>();
+  /** Since when this worker leaves. */
+  #leavingMs: number | undefined;
 
   constructor(options: OwnedPartitionsOptions) {
     this.#options = options;
@@ -69,27 +94,34 @@ export class OwnedPartitions implements LocalServices {
     const nowMs = this.#options.clock.nowMs();
     const all = [...this.#owned];
     return {
-      kept: all.filter(([, { state }]) => state !== "closing").map(([part]) => part),
-      closing: all.filter(([, { state }]) => state === "closing").map(([part]) => part),
+      kept: all.filter(([, { state }]) => !isEnding(state)).map(([part]) => part),
+      closing: all.filter(([, { state }]) => isEnding(state)).map(([part]) => part),
       barred: new Set([...this.#barredUntilMs].filter(([, ms]) => ms > nowMs).map(([part]) => part)),
     };
   }
 
   get first(): number | undefined {
-    return [...this.#owned].find(([, { state }]) => state === "open")?.[0];
+    const answering = [...this.#owned].filter(([, { state }]) => state === "open" || state === "draining");
+    return (answering.find(([, { state }]) => state === "open") ?? answering[0])?.[0];
   }
 
-  handlerOf(part: number): Handler | undefined {
+  handlerOf(part: number, request: IncomingMessage): Handler | undefined {
     const owned = this.#owned.get(part);
+    if (owned?.state === "draining") return isCall(request) ? undefined : owned.handler;
     return owned?.state === "open" ? owned.handler : undefined;
+  }
+
+  isDraining(part: number): boolean {
+    return this.#owned.get(part)?.state === "draining";
   }
 
   /** Takes a partition; resolves when it is open, or could not be opened. Never rejects. */
   take(part: number): Promise<void> {
     if (this.#owned.has(part)) return Promise.resolve();
-    const responses = new Set<ServerResponse>();
+    const cut = new AbortController();
     const owned: OwnPartition = {
-      ...{ state: "opening", responses, isLost: false, done: Promise.resolve() },
+      ...{ state: "opening", isLost: false, done: Promise.resolve(), cut },
+      ...{ responses: new Set(), calls: new Set() },
       handler: (request, response) => this.#handle(owned, request, response),
     };
     this.#owned.set(part, owned);
@@ -97,20 +129,26 @@ export class OwnedPartitions implements LocalServices {
     return owned.done;
   }
 
-  /** Releases a partition; resolves when another worker may take it. Never rejects. */
+  /** Releases a partition when it has drained; resolves when another worker may take it. Never rejects. */
   release(part: number): Promise<void> {
     const owned = this.#owned.get(part);
     if (owned === undefined) return Promise.resolve();
     if (owned.state === "open") {
-      owned.state = "closing";
-      owned.done = this.#close(part, owned);
+      owned.state = "draining";
+      owned.done = this.#release(part, owned);
     }
     return owned.state === "opening" ? owned.done.then(() => this.release(part)) : owned.done;
   }
 
-  /** Releases all partitions. Never rejects. */
+  /** Releases all partitions because this worker leaves. Never rejects. */
   async releaseAll(): Promise<void> {
+    const { clock } = this.#options;
+    this.#leavingMs ??= clock.nowMs();
+    const timer = clock.timer(LEAVING_DRAIN_MS, () => {
+      for (const { cut } of this.#owned.values()) cut.abort();
+    });
     await Promise.all([...this.#owned.keys()].map((part) => this.release(part)));
+    timer.cancel();
   }
 
   async #open(part: number, owned: OwnPartition): Promise<void> {
@@ -122,6 +160,7 @@ export class OwnedPartitions implements LocalServices {
       onNotice(`partition ${part} is open, after ${Math.round(clock.nowMs() - startedMs)} ms`);
       void owned.opened.service.failed.then((error) => {
         owned.isLost = true;
+        owned.cut.abort();
         onNotice(`partition ${part} is given up: ${error.message}`);
         return this.release(part);
       });
@@ -139,22 +178,65 @@ export class OwnedPartitions implements LocalServices {
 
   #handle(owned: OwnPartition, request: IncomingMessage, response: ServerResponse): void {
     owned.responses.add(response);
-    response.once("close", () => owned.responses.delete(response));
+    if (isCall(request)) owned.calls.add(response);
+    response.once("close", () => {
+      owned.responses.delete(response);
+      owned.calls.delete(response);
+    });
     owned.opened?.service.handler(request, response);
   }
 
-  async #close(part: number, owned: OwnPartition): Promise<void> {
+  async #release(part: number, owned: OwnPartition): Promise<void> {
     const { clock, onNotice, onChange } = this.#options;
+    const { cut } = owned;
     const opened = owned.opened as OpenedPartition; // it was open
-    if (!owned.isLost) await inTime(clock, REQUESTS_MS, answered(owned.responses));
-    const closeMs = owned.isLost ? FAILED_CLOSE_MS : CLOSE_MS;
-    const isClosed = (await inTime(clock, closeMs, settled(opened.service.close()))) === true;
-    await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
-    if (isClosed) await opened.closeFiles().catch(() => undefined);
+    if (!owned.isLost) {
+      onNotice(`partition ${part} is draining`);
+      if (this.#leavingMs === undefined) await this.#called(owned);
+      const timer = clock.timer(DRAIN_MS, () => cut.abort());
+      await opened.handover.drained(cut.signal);
+      timer.cancel();
+    }
+    const isDrained = !cut.signal.aborted;
+    owned.state = "closing";
+    await this.#close(part, owned, opened);
     this.#owned.delete(part);
-    onNotice(`partition ${part} is given back${isClosed ? "" : ", with requests in flight"}`);
+    onNotice(`partition ${part} is given back${isDrained ? "" : ", with requests in flight"}`);
     onChange();
   }
+
+  /** Resolves when the calls that wait have begun to be answered, after 20 s, or when this worker leaves. */
+  async #called({ calls, cut }: OwnPartition): Promise<void> {
+    const { clock } = this.#options;
+    const endMs = clock.nowMs() + CALLS_MS;
+    const isOver = (): boolean =>
+      cut.signal.aborted || this.#leavingMs !== undefined || clock.nowMs() >= endMs;
+    while (!isOver() && [...calls].some(({ headersSent }) => !headersSent)) await clock.sleep(LOOK_MS);
+  }
+
+  async #close(part: number, owned: OwnPartition, opened: OpenedPartition): Promise<void> {
+    const { clock, onNotice } = this.#options;
+    opened.handover.release();
+    if (!owned.isLost) await inTime(clock, REQUESTS_MS, answered(owned.responses));
+    const isClosed = (await inTime(clock, this.#closeMs(owned), settled(opened.service.close()))) === true;
+    await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
+    if (isClosed) await opened.closeFiles().catch(() => undefined);
+    else onNotice(`the service of partition ${part} did not close in time`);
+  }
+
+  #closeMs({ isLost }: OwnPartition): number {
+    if (isLost) return FAILED_CLOSE_MS;
+    if (this.#leavingMs === undefined) return CLOSE_MS;
+    return Math.max(CLOSE_MS_MIN, this.#leavingMs + LEAVING_MS - this.#options.clock.nowMs());
+  }
+}
+
+function isEnding(state: OwnPartition["state"]): boolean {
+  return state === "draining" || state === "closing";
+}
+
+function isCall({ method, url = "/" }: IncomingMessage): boolean {
+  return method === "POST" && CALL.test(url);
 }
 
 async function settled(work: Promise<unknown>): Promise<true> {

@@ -2,8 +2,8 @@
  * Which partitions a worker takes, makes and releases: decided by each worker for itself, from the same rows.
  *
  *   a free partition       goes to the worker with the fewest; if that one does not take it, to the next one 2 s later, and so on
- *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one; after 30 s without one, makes a new
- *                          one, unless two exist for each worker; where no worker has two, makes a new one at once
+ *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one when that has drained; after 95 s
+ *                          without one, makes a new one, unless two exist for each worker; where no worker has two, makes a new one at once
  *   a leaving worker       releases all
  *
  * Workers may decide from different rows: taking a partition is atomic in the database, so a wrong guess costs a second. A worker never
@@ -53,8 +53,8 @@ export type PlacementStep =
 
 /** How long each worker has for its turn before the next one takes a free partition. */
 export const TURN_MS = 2_000;
-/** How long a worker without a partition waits for one that is released. */
-export const HANDOVER_MS = 30_000;
+/** How long a worker without a partition waits for one that is released: longer than one drains and closes (owned_partitions.ts). */
+export const HANDOVER_MS = 95_000;
 /**
  * For each worker: while so many exist, a worker that was not released one waits on. Otherwise each time that a busy machine is late, the fleet would
  * have one partition more, for ever.

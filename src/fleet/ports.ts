@@ -11,8 +11,10 @@ import type { Clock } from "../clock.ts";
 import { Connections } from "../service/http/connections.ts";
 import { plain } from "../service/http/errors.ts";
 import { HEADER_BYTES_MAX, SERVER_LIMITS, type ServerLimits } from "../service/http/server.ts";
+import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
-import { dropWorkerHeaders, ELSEWHERE_HEADER, PART_HEADER, SECRET_HEADER } from "./hop_headers.ts";
+import { DRAINING, dropWorkerHeaders, ELSEWHERE_HEADER, PART_HEADER, SECRET_HEADER } from "./hop_headers.ts";
+import type { OwnedPartitions } from "./owned_partitions.ts";
 import { type Handler, refuse } from "./router.ts";
 
 /** An open port. */
@@ -67,8 +69,9 @@ export async function openPublicPort(
 export interface PrivatePortOptions extends PortAddress {
   readonly secret: string;
   readonly access: FleetAccess;
-  /** Undefined for a partition that this worker does not have open. */
-  readonly handlerOf: (part: number) => Handler | undefined;
+  /** While it is not fresh, nothing is answered: another worker may have the partitions. */
+  readonly directory: Pick<FleetDirectory, "isFresh">;
+  readonly local: Pick<OwnedPartitions, "handlerOf" | "isDraining">;
 }
 
 /** Rejects with the system's error when it cannot listen. */
@@ -80,13 +83,15 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
     headersTimeout: PRIVATE_HEADERS_MS,
     keepAliveTimeout: PRIVATE_IDLE_MS,
   });
+  const { directory, local } = options;
   const secret = Buffer.from(options.secret);
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!isSame(secret, request.headers[SECRET_HEADER])) return refuse(response, FORBIDDEN);
     await options.access.projectOf(request.headers.authorization); // looks up a key that was just made
-    const handler = options.handlerOf(Number(request.headers[PART_HEADER]));
+    const part = Number(request.headers[PART_HEADER]);
+    const handler = directory.isFresh ? local.handlerOf(part, request) : undefined;
     if (handler === undefined) {
-      response.setHeader(ELSEWHERE_HEADER, "1");
+      response.setHeader(ELSEWHERE_HEADER, local.isDraining(part) ? DRAINING : "1");
       return refuse(response, ELSEWHERE);
     }
     if (request.headers.expect !== undefined) continueWhenRead(request, response);

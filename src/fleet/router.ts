@@ -3,7 +3,8 @@
  *
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
- *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503)
+ *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503. While its owner drains
+ *                                for the next one, a call that waits for its answer is tried for up to 10 s after that)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
  *                                the service reads are sent again instead)
  *
@@ -15,7 +16,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
 import { answerOf, type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
-import { unknownQuery } from "../service/http/validation.ts";
+import { unknownQuery, unreadBody } from "../service/http/validation.ts";
 import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
 import type { Forwarding } from "./forwarding.ts";
@@ -29,8 +30,8 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 
 /** What this process answers by itself. */
 export interface LocalServices {
-  /** Undefined for a partition that it does not own, or is releasing. */
-  handlerOf(part: number): Handler | undefined;
+  /** Undefined for a partition that it does not own or is closing; while that drains, also for a call that waits for its answer. */
+  handlerOf(part: number, request: IncomingMessage): Handler | undefined;
   /** The partition that answers requests without a project; undefined while none is open. */
   readonly first: number | undefined;
 }
@@ -74,7 +75,8 @@ const NO_BYTES = new Uint8Array(0);
 interface Journey {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly deadlineMs: number;
+  /** Until when it waits for an owner. */
+  deadlineMs: number;
   /** Undefined until it is needed, and for one that is streamed. */
   body: Uint8Array | undefined;
   /** Its key is one of a project: only of those a body is kept, for as long as the journey takes. */
@@ -115,11 +117,12 @@ export class FleetRouter {
         this.#options.metrics(request, response);
         return true;
       case "/readyz":
-        if (!directory.isFresh) refuse(response, NOT_READY);
-        return !directory.isFresh;
+        if (directory.isFresh && !directory.isLeaving) return false;
+        refuse(response, NOT_READY);
+        return true;
       case "/healthz":
         if (request.method !== "GET" && request.method !== "HEAD") return false;
-        if (!refusesQuery(request, response)) alive(response); // without the database, too: a restart would not help
+        if (!refusesUnread(request, response)) alive(response); // without the database, too: a restart would not help
         return true;
       default:
         return false;
@@ -168,7 +171,7 @@ export class FleetRouter {
       if (response.destroyed) return;
       if (part !== undefined) {
         const isUnread = journey.body === undefined || journey.body.byteLength === 0;
-        const handler = isUnread && directory.isFresh ? local.handlerOf(part) : undefined;
+        const handler = isUnread && directory.isFresh ? local.handlerOf(part, request) : undefined;
         if (handler !== undefined) return handler(request, response);
         if (await this.#forwarded(journey, part)) return;
       }
@@ -190,6 +193,7 @@ export class FleetRouter {
     }
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     const result = await forwarding.forward(journey, target);
+    if (result === "draining") journey.deadlineMs = this.#options.clock.nowMs() + WAIT_MS;
     if (result === "lost" && !mayRepeat(journey)) refuse(response, BROKEN_OFF);
     return result === "done" || (result === "lost" && !mayRepeat(journey));
   }
@@ -225,11 +229,12 @@ function alive(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
 }
 
-/** Answers a request with query parameters, for an address that takes none, and returns whether it had any. */
-export function refusesQuery({ url = "/" }: IncomingMessage, response: ServerResponse): boolean {
-  const unknown = unknownQuery(Object.fromEntries(new URLSearchParams(url.split("?", 2)[1])));
-  if (unknown !== undefined) refuse(response, answerOf(unknown));
-  return unknown !== undefined;
+/** Answers a GET or HEAD with query parameters or a body, for an address that takes neither, and returns whether it had any. */
+export function refusesUnread({ url = "/", headers }: IncomingMessage, response: ServerResponse): boolean {
+  const query = Object.fromEntries(new URLSearchParams(url.split("?", 2)[1]));
+  const unread = unknownQuery(query) ?? unreadBody(headers);
+  if (unread !== undefined) refuse(response, answerOf(unread));
+  return unread !== undefined;
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {

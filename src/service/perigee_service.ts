@@ -2,6 +2,9 @@
  * The service on one engine and one data folder.
  *
  *   opening (folder locked, open tasks continued) -> open -> draining -> closed
+ *   open -> stopped (sends and begins nothing, answers and accepts) -> drained (nothing in flight) -> draining -> closed
+ *
+ * The second way is that of a service whose work another process continues at once.
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../clock.ts";
@@ -9,6 +12,7 @@ import type { OpenedSatellites } from "../clusters/open.ts";
 import { systemDisk } from "../disk.ts";
 import type { RequestBounds } from "../engine/config/config_options.ts";
 import { eventSecrets } from "../engine/config/event_secrets.ts";
+import { drained } from "../engine/draining.ts";
 import { type EnginePlace, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { OtherSatellites } from "../satellites/kinds/satellite_records.ts";
@@ -28,7 +32,7 @@ import type { RenderedMetrics } from "./operate/metrics_routes.ts";
 import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
-import { openStack } from "./stack.ts";
+import { openStack, type Stack } from "./stack.ts";
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
@@ -54,7 +58,27 @@ export interface ServicePlace extends Pick<EnginePlace, "measurerFrom" | "learnt
   /** Receives the way to its metrics, which the process shows itself. */
   readonly onMetrics?: (render: () => Promise<RenderedMetrics>) => void;
   /** Starts other work on its engine; `stop` is called before the engine closes, which waits for its runs. */
-  readonly beside?: ((opened: OpenedEngine) => { stop(): void }) | undefined;
+  readonly beside?: ((opened: OpenedEngine) => WorkBeside) | undefined;
+  /** Receives the way to hand its work over. */
+  readonly onHandover?: (handover: Handover) => void;
+}
+
+/** Other work on the engine of a service. */
+interface WorkBeside {
+  /** Begins nothing more; what is under way goes on. */
+  pause(): void;
+  stop(): void;
+}
+
+/** How a service ends its work for another process, which continues it. Before `close`. */
+export interface Handover {
+  /**
+   * Sends and begins nothing more from now on, and resolves when nothing is in flight, or when the signal fires. Requests of clients are answered
+   * meanwhile, and what is accepted is for the next process. Never rejects.
+   */
+  drained(signal: AbortSignal): Promise<void>;
+  /** Clients wait no longer: each gets its task as it is. */
+  release(): void;
 }
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
@@ -108,11 +132,12 @@ export async function openPerigeeService(
     if (verifier !== undefined) {
       const { fleet, otherSatellites } = place;
       const access = { verifier, audit, observation, fleet, otherSatellites };
-      return besides(await open(opened, options, access, closeAll), place.beside?.(opened));
+      return besides(await open(opened, options, access, closeAll), place, place.beside?.(opened));
     }
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
-    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
+    const access = { verifier: createKeyVerifier(keys), audit, observation };
+    return besides(await open(opened, options, access, closeAll), place);
   } catch (error) {
     await closeAll();
     throw error;
@@ -120,10 +145,20 @@ export async function openPerigeeService(
 }
 
 /** The other work stops first. */
-function besides(service: PerigeeService, other: { stop(): void } | undefined): PerigeeService {
-  if (other === undefined) return service;
+function besides(
+  { handover, ...service }: HandedOver,
+  { onHandover }: ServicePlace,
+  other?: WorkBeside,
+): PerigeeService {
+  onHandover?.({
+    ...handover,
+    drained: (signal) => {
+      other?.pause();
+      return handover.drained(signal);
+    },
+  });
   const close = (): Promise<void> => {
-    other.stop();
+    other?.stop();
     return service.close();
   };
   return { ...service, close };
@@ -159,12 +194,16 @@ interface Access extends Pick<ServicePlace, "fleet" | "otherSatellites"> {
   readonly observation: Observation;
 }
 
+interface HandedOver extends PerigeeService {
+  readonly handover: Handover;
+}
+
 async function open(
   opened: OpenedEngine,
   options: PerigeeServiceOptions,
   access: Access,
   closeRest: () => Promise<void>,
-): Promise<PerigeeService> {
+): Promise<HandedOver> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
   const { engine, core } = opened;
@@ -213,7 +252,9 @@ async function open(
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
+  const ending = endingOf(opened, stack, service);
   return {
+    handover: ending,
     handler: service.handler,
     plugin: service.plugin,
     satellites,
@@ -225,13 +266,39 @@ async function open(
       return address;
     },
     close: async () => {
-      opened.stopSending();
-      stack.stop();
-      tasks.release();
+      ending.stop();
       await service.close();
       await observation.close();
       await stack.close();
       await closeRest();
+    },
+  };
+}
+
+/** The steps before a close. `stop` may be called twice. */
+function endingOf(
+  { core, stopSending }: OpenedEngine,
+  stack: Stack,
+  service: Pick<HttpService, "release">,
+): Handover & { stop(): void } {
+  const { tasks } = stack;
+  let isStopped = false;
+  const stop = (): void => {
+    if (isStopped) return;
+    isStopped = true;
+    stopSending();
+    stack.stop();
+    tasks.release();
+  };
+  return {
+    stop,
+    drained: async (signal) => {
+      stop();
+      await Promise.all([drained(core, signal), stack.drained(signal)]);
+    },
+    release: () => {
+      tasks.releaseAll();
+      service.release();
     },
   };
 }

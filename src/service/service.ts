@@ -64,6 +64,8 @@ export interface HttpService {
   readonly plugin: (app: FastifyInstance) => Promise<void>;
   /** Its server, for `inject`. */
   readonly app: FastifyInstance;
+  /** Calls wait no longer for tasks with a deadline. */
+  release(): void;
   /** Ends what is under way, at most 30 s. May be called twice. */
   close(): Promise<void>;
 }
@@ -85,7 +87,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
   registerOpenAiRoutes(app, context);
-  registerFrontRoutes(app, context);
+  const release = registerFrontRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerMarginRoutes(app, context.clock, options.spending);
@@ -109,8 +111,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
     route(request, response);
   };
   return {
-    app,
-    handler,
+    ...{ app, handler, release },
     plugin: (outer) => mount(outer, handler),
     listen: async ({ host = "127.0.0.1", port = 8080 } = {}) => {
       checkAddress(host, options.isBehindProxy === true);

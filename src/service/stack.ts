@@ -55,8 +55,13 @@ export interface Stack {
   readonly spending: Spending;
   /** Begins no further attempt of an execution or a delivery; those under way continue. */
   stop(): void;
+  /** Resolves when no attempt of an execution is under way, or when the signal fires. After `stop`. Never rejects. */
+  drained(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
+
+/** How often it is looked whether executions are under way. */
+const LOOK_MS = 50;
 
 /** Throws `invalid_config` for invalid networks, days and keys. The engine stays the caller's to close. */
 export async function openStack(opened: OpenedEngine, options: StackOptions): Promise<Stack> {
@@ -102,6 +107,10 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
     stop: () => {
       satellites.stop();
       webhooks.stop();
+    },
+    drained: async (signal) => {
+      while (!signal.aborted && satellites.executions.counts().running > 0)
+        await clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // the signal fired
     },
     close: async () => {
       await satellites.close();

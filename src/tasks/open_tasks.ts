@@ -77,6 +77,8 @@ export interface OpenedTasks extends Tasks {
   ): Promise<void>;
   /** The engine sends nothing any more: callers wait only for what is in flight. Before `close`. */
   release(): void;
+  /** Another process takes the work over: callers wait no longer. After `release`. */
+  releaseAll(): void;
   /** Accepts nothing more; the owner of the engine closes it. */
   close(): Promise<void>;
 }
@@ -333,6 +335,11 @@ class TasksOfFolder implements OpenedTasks {
   release(): void {
     this.#rooms.work.callers.release();
     this.#rooms.lots.release();
+  }
+
+  releaseAll(): void {
+    this.#rooms.work.callers.releaseAll();
+    this.#rooms.lots.release(true);
   }
 
   async close(): Promise<void> {

@@ -55,3 +55,29 @@ it("a request that waits for the lease is answered when the transport is closed 
   expect(await both[1]).toMatchObject({ ok: false, failure: "aborted" });
   expect(sentMs).toEqual([]);
 });
+
+it("what is in flight is counted to the end of its answer, and nothing is sent once the work is handed over", async () => {
+  const { clock, sentMs, transport } = made();
+  const sent = transport.send(REQUEST, OPTIONS);
+  expect(transport.inFlight).toBe(1);
+  await clock.advance(10);
+  expect([(await sent).ok, transport.inFlight]).toEqual([true, 0]);
+  transport.end();
+  expect(await transport.send(REQUEST, OPTIONS)).toMatchObject({ ok: false, failure: "not_sent" });
+  expect(await transport.stream(REQUEST, { ...OPTIONS, bytesMax: 1_000 })).toMatchObject({
+    ok: false,
+    failure: "not_sent",
+  });
+  expect([sentMs.length, transport.inFlight]).toEqual([1, 0]);
+});
+
+it("a request that waits for the lease is not sent when the work is handed over meanwhile", async () => {
+  const { clock, sentMs, lease, transport } = made();
+  lease.isHeld = false;
+  const waiting = transport.send(REQUEST, OPTIONS);
+  await clock.advance(1_000);
+  transport.end();
+  lease.isHeld = true;
+  await clock.advance(100);
+  expect([await waiting, sentMs]).toEqual([expect.objectContaining({ ok: false, failure: "not_sent" }), []]);
+});

@@ -45,10 +45,10 @@ export class MemoryPool implements LimitPool {
         this.quotas.add(quota);
         return window.draw(nowMs, ask, precedenceIn(this.#works, work));
       }),
-      places: places.map(({ name, ask }) => {
+      places: places.map(({ name, ask, work }) => {
         const shared = this.#places.get(name) ?? new SharedPlaces();
         this.#places.set(name, shared);
-        return shared.draw(nowMs, ask);
+        return shared.draw(nowMs, ask, undefined, precedenceIn(this.#works, work));
       }),
       facts: facts.map(({ name, ask }) => {
         const { known, state } = exchangeFacts(nowMs, ask, this.facts.get(name));

@@ -3,6 +3,7 @@
  * stopped, and asked to leave; what was acknowledged is answered through the others.
  */
 import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
@@ -23,6 +24,15 @@ function items(from: number, count: number): string {
       sla: 30,
     })),
   );
+}
+
+/** An item without sla: its client waits for the answer. */
+function waiting(item: number): string {
+  return JSON.stringify([{ model: "local:small", input: `[[${item}]]` }]);
+}
+
+function chat(item: number): string {
+  return JSON.stringify({ model: "local:small", messages: [{ role: "user", content: `[[${item}]]` }] });
 }
 
 async function outputs(url: string, taskId: string): Promise<readonly unknown[]> {
@@ -161,6 +171,30 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     expect(status).toBe(403);
   });
 
+  it("answers HTTP/1.0 without a Host, refuses HTTP/1.1 without one, and bodies of probes, whichever worker is called", async () => {
+    const get = async (url: string, path: string, version: string, more: readonly string[] = []) => {
+      const socket = connect(Number(new URL(url).port), "127.0.0.1");
+      const lines = [
+        `GET ${path} HTTP/${version}`,
+        `authorization: Bearer ${key}`,
+        "connection: close",
+        ...more,
+      ];
+      socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+      let text = "";
+      for await (const chunk of socket) text += String(chunk);
+      return Number(text.split(" ")[1]);
+    };
+    for (const { url } of world.workers) {
+      const tasks = "/v0/infer/tasks";
+      expect([await get(url, tasks, "1.0"), await get(url, tasks, "1.1")]).toEqual([200, 400]);
+      for (const path of ["/healthz", "/metrics"]) {
+        expect(await get(url, path, "1.1", ["host: x", "content-length: 0"])).toBe(200);
+        expect(await get(url, path, "1.1", ["host: x", "content-length: 5", "", "hello"])).toBe(422);
+      }
+    }
+  });
+
   it.each(["SIGKILL", "SIGSTOP"] as const)(
     "is taken over within 10 s after %s of a worker, and the others answer within 30 s what it had acknowledged, each item once but for those in flight",
     { timeout: 90_000 },
@@ -196,12 +230,41 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
         expect(await outputs(home.url, taskId)).toEqual(answers(from, ITEMS));
         await world.settled();
       } else {
-        world.workers.splice(world.workers.indexOf(home), 1, await world.start("w4"));
-        world.workers.pop();
+        world.workers.splice(world.workers.indexOf(home), 1);
+        await movesWhole();
         await world.settled();
       }
     },
   );
+
+  /** A worker arrives: the partition of `acme`, which its owner adopted last, moves to it. Requests to the provider take longer than a worker that leaves has. */
+  async function movesWhole(): Promise<void> {
+    const before = await world.homeOf("acme");
+    const url = world.workers.find((worker) => worker !== before)?.url ?? "";
+    world.answerMs = 55_000;
+    const body = items(6_000, ITEMS);
+    const posted = await call(url, key, "/v0/infer/", { method: "POST", body });
+    await world.until(async () => (world.asked.get(6_000) ?? 0) > 0);
+    await world.start("w4");
+    await world.until(async () => before.stderr().includes("is draining"));
+    world.answerMs = 50;
+    const startedMs = performance.now();
+    const called = call(url, key, "/v1/chat/completions", { method: "POST", body: chat(6_900) });
+    const waited = await call(url, key, "/v0/infer/", { method: "POST", body: waiting(6_901) });
+    expect([waited.status, waited.body["status"]]).toEqual([200, "submitted"]);
+    expect((await call(url, key, "/v0/infer/tasks")).status).toBe(200);
+    await world.until(async () => performance.now() - startedMs > 9_000);
+    expect((await world.homeOf("acme")).name).toBe(before.name);
+    world.answerNow();
+    expect((await called).status).toBe(200);
+    expect((await world.homeOf("acme")).name).toBe("w4");
+    for (const { body: task } of [posted, waited])
+      await world.until(() => isOver(url, String(task["task_id"])));
+    expect(await outputs(url, String(posted.body["task_id"]))).toEqual(answers(6_000, ITEMS));
+    expect([...world.asked].filter(([item, times]) => item >= 6_000 && item < 7_000 && times > 1)).toEqual(
+      [],
+    );
+  }
 
   it("sends nothing when it wakes up, while others have its partition and it does not know that yet", {
     timeout: 90_000,
@@ -210,7 +273,8 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     const home = await world.homeOf("acme");
     const other = world.workers.find((worker) => worker !== home);
     const body = items(5_000, 400);
-    expect((await call(other?.url ?? "", key, "/v0/infer/", { method: "POST", body })).status).toBe(200);
+    const posted = await call(other?.url ?? "", key, "/v0/infer/", { method: "POST", body });
+    expect(posted.status).toBe(200);
     await world.until(async () => (world.asked.get(5_000 + 2 * IN_FLIGHT) ?? 0) > 0);
     home.child.kill("SIGSTOP");
     onTestFinished(() => void home.child.kill("SIGCONT"));
@@ -221,24 +285,41 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     await world.until(async () => home.stderr().includes("taken over"));
     expect(world.askedBy.slice(before).filter((name) => name === home.name)).toEqual([]);
     world.answerMs = 50;
+    await world.until(() => isOver(other?.url ?? "", String(posted.body["task_id"])));
     await world.settled();
   });
 
-  it("hands its partition back within 10 s after SIGTERM, and answers are read on through the others", {
+  it("hands its partition back within 10 s after SIGTERM, answers until then, and leaves no client that waits without its task", {
     timeout: 60_000,
   }, async () => {
     const home = await world.homeOf("acme");
     const others = world.workers.filter((worker) => worker !== home);
-    const posted = await call(home.url, key, "/v0/infer/", { method: "POST", body: items(3_000, 2) });
+    const url = others[0]?.url ?? "";
+    const send = (from: string, body: string) => call(from, key, "/v0/infer/", { method: "POST", body });
+    const isAsked = (item: number) => world.until(async () => world.asked.has(item));
+    world.answerMs = 30_000;
+    const long = [send(url, waiting(3_000)), send(home.url, waiting(3_001))];
+    await Promise.all([isAsked(3_000), isAsked(3_001)]);
+    world.answerMs = 3_000;
+    const short = [send(url, waiting(3_002)), send(home.url, waiting(3_003))];
+    await Promise.all([isAsked(3_002), isAsked(3_003)]);
+    world.answerMs = 50;
     const ended = once(home.child, "exit");
     const startedMs = performance.now();
     home.child.kill("SIGTERM");
-    const taskId = String(posted.body["task_id"]);
-    await world.until(() => isOver(others[0]?.url ?? "", taskId), 15_000);
+    await world.until(async () => (await fetch(`${home.url}/readyz`)).status === 503);
+    const posted = await send(url, items(3_010, 2));
+    expect([posted.status, (await call(url, key, "/v0/infer/tasks")).status]).toEqual([200, 200]);
+    expect((await world.homeOf("acme")).name).toBe(home.name);
+    const states = await Promise.all([...short, ...long].map(async (sent) => (await sent).body["status"]));
+    expect(states).toEqual(["completed", "completed", "submitted", "submitted"]);
     await ended;
-    expect(performance.now() - startedMs, home.stderr()).toBeLessThan(12_000);
+    expect(performance.now() - startedMs, home.stderr()).toBeLessThan(15_000);
     expect([home.child.exitCode, home.stderr()]).toEqual([0, expect.any(String)]);
-    expect(await outputs(others[1]?.url ?? "", taskId)).toEqual(answers(3_000, 2));
+    const taskId = String(posted.body["task_id"]);
+    await world.until(() => isOver(url, taskId), 15_000);
+    expect(await outputs(others[1]?.url ?? "", taskId)).toEqual(answers(3_010, 2));
+    expect([3_002, 3_003, 3_010, 3_011].map((item) => world.asked.get(item))).toEqual([1, 1, 1, 1]);
   });
 
   it("is called through a process without partitions as well, and works on in one without a public port", {

@@ -55,6 +55,7 @@ export class FleetWorld {
   readonly askedBy: string[] = [];
   /** How long the provider takes. */
   answerMs = 50;
+  readonly #unanswered = new Set<() => void>();
   /** Refuses a request at once; undefined: it is answered. */
   refuse: ((item: number) => Refusal | undefined) | undefined;
   /** Requests that the provider works on: until it has answered, or their connection is closed. */
@@ -96,7 +97,13 @@ export class FleetWorld {
           );
           return;
         }
-        setTimeout(() => answer(response, item, body.includes('"stream":true')), world.answerMs);
+        const answered = (): void => {
+          clearTimeout(timer);
+          world.#unanswered.delete(answered);
+          answer(response, item, body.includes('"stream":true'));
+        };
+        world.#unanswered.add(answered);
+        const timer = setTimeout(answered, world.answerMs);
       });
     });
     provider.listen(0, "127.0.0.1");
@@ -182,6 +189,11 @@ export class FleetWorld {
     const ended = once(child, "close").then(() => ({ code: child.exitCode, stdout, stderr }));
     this.#clients.push(child);
     return { child, ended };
+  }
+
+  /** The provider answers now what it has. */
+  answerNow(): void {
+    for (const answered of [...this.#unanswered]) answered();
   }
 
   path(name: string): string {

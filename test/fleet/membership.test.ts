@@ -12,6 +12,11 @@ const worker = (id: string): WorkerRow => ({
 async function entered() {
   const clock = new FakeClock();
   const taken: number[] = [];
+  const beats: boolean[] = [];
+  let released = (): void => undefined;
+  const releasing = new Promise<void>((resolve) => {
+    released = resolve;
+  });
   let reading: FleetReading | undefined;
   const read = (isFree: boolean): void => {
     const partitions = [
@@ -25,7 +30,10 @@ async function entered() {
     clock,
     rows: {
       id: "a",
-      beat: () => (reading === undefined ? Promise.reject(new Error("away")) : Promise.resolve(reading)),
+      beat: (isLeaving) => {
+        beats.push(isLeaving);
+        return reading === undefined ? Promise.reject(new Error("away")) : Promise.resolve(reading);
+      },
       leave: () => Promise.resolve(),
       sweep: () => Promise.resolve(),
       makePartition: () => Promise.resolve(3),
@@ -38,17 +46,20 @@ async function entered() {
         return Promise.resolve();
       },
       release: () => Promise.resolve(),
-      releaseAll: () => Promise.resolve(),
+      releaseAll: () => releasing,
     },
     role: "all",
     onNotice: () => undefined,
   });
   await membership.enter();
-  onTestFinished(() => membership.leave());
+  onTestFinished(async () => {
+    released();
+    await membership.leave();
+  });
   const away = (): void => {
     reading = undefined;
   };
-  return { clock, taken, read, away };
+  return { clock, taken, beats, read, away, leave: () => membership.leave(), released: () => released() };
 }
 
 it("a worker takes the partition of one that died", async () => {
@@ -73,4 +84,20 @@ it("a worker leaves partitions to living owners that renew once the database is 
   read(true);
   await clock.advance(4_100);
   expect(taken).toContain(2);
+});
+
+it("a worker that leaves beats on until its partitions are released, and takes nothing then", async () => {
+  const { clock, beats, taken, read, leave, released } = await entered();
+  const before = beats.length;
+  const left = leave();
+  read(true); // another one died meanwhile
+  await clock.advance(7_000);
+  expect(beats.slice(before)).toEqual(beats.slice(before).map(() => true));
+  expect(beats.length - before).toBeGreaterThanOrEqual(7);
+  released();
+  await clock.advance(0);
+  await left;
+  const last = beats.length;
+  await clock.advance(5_000);
+  expect([beats.length, taken]).toEqual([last, []]);
 });

@@ -1,44 +1,141 @@
-/** Partitions of a worker while they close: how long they wait, on a clock that the test moves. */
+/** Partitions of a worker while they drain and close: how long they wait and what they answer, on a clock that the test moves. */
+import { EventEmitter } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { OwnedPartitions } from "../../src/fleet/owned_partitions.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
-/** An open partition whose service never ends its close. */
-async function opened() {
+const GET = { method: "GET", url: "/v0/infer/tasks" } as IncomingMessage;
+const POST = { method: "POST", url: "/v0/infer/" } as IncomingMessage;
+const CALL = { method: "POST", url: "/v1/chat/completions" } as IncomingMessage;
+
+/** An open partition; `inFlightMs`: how long its requests to providers take. Its service ends its close only where it `closes`. */
+async function opened({ inFlightMs = 0, closes = false } = {}) {
   const clock = new FakeClock();
   let fail = (_error: PerigeeError): void => undefined;
   const failed = new Promise<PerigeeError>((resolve) => {
     fail = resolve;
   });
-  let isStoreClosed = false;
-  const close = async (): Promise<void> => {
-    isStoreClosed = true;
+  const done: string[] = [];
+  const note = (what: string): void => void done.push(`${what} ${clock.nowMs() - startMs}`);
+  const closing = closes ? Promise.resolve() : new Promise<void>(() => undefined);
+  const service = {
+    handler: (_request: IncomingMessage, _response: ServerResponse) => undefined,
+    failed,
+    close: () => {
+      note("close");
+      return closing;
+    },
   };
-  const service = { handler: () => undefined, failed, close: () => new Promise<void>(() => undefined) };
+  const handover = {
+    drained: (signal: AbortSignal) => {
+      note("drain");
+      return clock.sleep(inFlightMs, { signal }).catch(() => undefined);
+    },
+    release: () => note("release"),
+  };
+  const store = { close: async () => note("store") };
   const owned = new OwnedPartitions({
     ...{ clock, onNotice: () => undefined, onChange: () => undefined },
-    open: async () => ({ service, store: { close }, closeFiles: async () => undefined }),
+    open: async () => ({ service, handover, store, closeFiles: async () => undefined }),
   });
   await owned.take(1);
-  return { clock, owned, fail, isStoreClosed: () => isStoreClosed };
+  const startMs = clock.nowMs();
+  const answers = (request: IncomingMessage): boolean => owned.handlerOf(1, request) !== undefined;
+  return { clock, owned, fail, done, answers };
 }
 
-it("a partition whose service does not end its close is released after 5 s", async () => {
-  const { clock, owned, isStoreClosed } = await opened();
+it("a planned release waits for what is in flight, and the partition answers and accepts meanwhile, but for calls that would wait", async () => {
+  const { clock, owned, done, answers } = await opened({ inFlightMs: 12_000, closes: true });
+  expect([answers(GET), answers(CALL), owned.isDraining(1)]).toEqual([true, true, false]);
   const released = owned.release(1);
-  await clock.advance(4_999);
-  expect([owned.state.closing, isStoreClosed()]).toEqual([[1], false]);
+  await clock.advance(11_999);
+  expect(done).toEqual(["drain 0"]);
+  expect([answers(GET), answers(POST), answers(CALL), owned.isDraining(1)]).toEqual([
+    true,
+    true,
+    false,
+    true,
+  ]);
+  expect([owned.state.kept, owned.state.closing, owned.first]).toEqual([[], [1], 1]);
   await clock.advance(1);
   await released;
-  expect([owned.state, isStoreClosed()]).toEqual([{ kept: [], closing: [], barred: new Set() }, true]);
+  expect(done).toEqual(["drain 0", "release 12000", "close 12000", "store 12000"]);
+  expect([answers(GET), owned.isDraining(1), owned.state.closing]).toEqual([false, false, []]);
 });
 
-it("a partition whose store has failed may be taken again after 1 s", async () => {
-  const { clock, owned, fail } = await opened();
-  fail(new PerigeeError("store_failed", "taken over"));
-  await clock.advance(999);
-  expect(owned.state.closing).toEqual([1]);
+it("a planned release goes on sending until the calls that wait are answered or streamed, for 20 s at most, but not when the worker leaves", async () => {
+  const { clock, owned, done } = await opened({ closes: true });
+  const [answered, streamed] = [new EventEmitter(), Object.assign(new EventEmitter(), { headersSent: true })];
+  for (const response of [answered, streamed]) owned.handlerOf(1, CALL)?.(CALL, response as ServerResponse);
+  void owned.release(1);
+  await clock.advance(5_000);
+  expect(done).toEqual([]);
+  answered.emit("close");
+  await clock.advance(50);
+  expect(done[0]).toBe("drain 5050");
+  for (const isLeaving of [false, true]) {
+    const other = await opened({ closes: true });
+    other.owned.handlerOf(1, CALL)?.(CALL, new EventEmitter() as ServerResponse);
+    void other.owned.release(1);
+    await other.clock.advance(10_000);
+    if (isLeaving) void other.owned.releaseAll();
+    await other.clock.advance(10_000);
+    expect(other.done[0]).toBe(isLeaving ? "drain 10050" : "drain 20000");
+  }
+});
+
+it("requests that take longer than 60 s do not keep a partition from the worker that waits for it", async () => {
+  const { clock, owned, done } = await opened({ inFlightMs: 600_000, closes: true });
+  const released = owned.release(1);
+  await clock.advance(59_999);
+  expect(done).toEqual(["drain 0"]);
   await clock.advance(1);
-  expect(owned.state.closing).toEqual([]);
+  await released;
+  expect(done).toEqual(["drain 0", "release 60000", "close 60000", "store 60000"]);
+});
+
+it("a worker that leaves gives requests 7 s, and its partitions are free 8 s after it began, however long its services take", async () => {
+  const { clock, owned, done, answers } = await opened({ inFlightMs: 600_000 });
+  const released = owned.releaseAll();
+  await clock.advance(6_999);
+  expect([done, answers(GET), answers(POST)]).toEqual([["drain 0"], true, true]);
+  await clock.advance(1);
+  expect([answers(GET), done]).toEqual([false, ["drain 0", "release 7000", "close 7000"]]);
+  await clock.advance(1_000);
+  await released;
+  expect(done.at(-1)).toBe("store 8000");
+});
+
+it("a partition that drains for another worker has 7 s more when its worker leaves", async () => {
+  const { clock, owned, done } = await opened({ inFlightMs: 600_000, closes: true });
+  void owned.release(1);
+  await clock.advance(30_000);
+  const released = owned.releaseAll();
+  await clock.advance(7_000);
+  await released;
+  expect(done).toEqual(["drain 0", "release 37000", "close 37000", "store 37000"]);
+});
+
+it("a partition whose service does not end its close is released after 5 s", async () => {
+  const { clock, owned, done } = await opened();
+  const released = owned.release(1);
+  await clock.advance(4_999);
+  expect([owned.state.closing, done.includes("store 5000")]).toEqual([[1], false]);
+  await clock.advance(1);
+  await released;
+  expect([owned.state, done.at(-1)]).toEqual([{ kept: [], closing: [], barred: new Set() }, "store 5000"]);
+});
+
+it("a partition whose store has failed may be taken again after 1 s, also while it drains", async () => {
+  for (const isDraining of [false, true]) {
+    const { clock, owned, fail } = await opened({ inFlightMs: 30_000 });
+    if (isDraining) void owned.release(1);
+    fail(new PerigeeError("store_failed", "taken over"));
+    await clock.advance(999);
+    expect(owned.state.closing).toEqual([1]);
+    await clock.advance(1);
+    expect(owned.state.closing).toEqual([]);
+  }
 });

@@ -111,7 +111,9 @@ describe("1,200 headers", () => {
     const verifier = { verify: () => undefined };
     const access = new FleetAccess({ verifier, look: async () => undefined, isForm: () => false });
     const handlerOf = (part: number) => (part === 7 ? counted : undefined);
-    const port = await openPrivatePort(systemClock, { ...AT, secret: "s", access, handlerOf });
+    const local = { handlerOf, isDraining: () => false };
+    const known = { access, local, directory: { isFresh: true } };
+    const port = await openPrivatePort(systemClock, { ...AT, secret: "s", ...known });
     closers.push(() => port.close());
     const client = await clientOf(port);
     client.socket.write(post("/", [...many, last, `${SECRET_HEADER}: s`, `${PART_HEADER}: 7`]));

@@ -1,7 +1,7 @@
 /** Which process answers a request, over real sockets and a clock that the test moves. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { FleetDirectory } from "../../src/fleet/directory.ts";
 import { FleetAccess } from "../../src/fleet/fleet_access.ts";
@@ -169,6 +169,20 @@ describe("a request", () => {
     expect([status, asked.sort()]).toEqual([204, ["1 event", "2 event"]]);
   });
 
+  it("for every partition waits ten seconds for one that is slow: then the margin is refused, and an event was taken by the others", async () => {
+    const worker = await listening((request, response) => {
+      if (request.headers["x-perigee-part"] === "2") return; // its worker answers, but not this request
+      if (request.method === "GET") response.end(JSON.stringify(margin(1, "p1")));
+      else response.writeHead(204).end();
+    });
+    const partitions = [1, 2].map((part) => ({ part, owner: "w" }));
+    const { url, clock } = await world({ ...alone(worker), partitions });
+    expect((await advanced(clock, get(url, {}, "/v0/margin"))).status).toBe(503);
+    expect(clock.nowMs()).toBeLessThan(12_000);
+    const event = { method: "POST", body: "event" };
+    expect((await advanced(clock, get(url, event, "/v0/provider-events/openai"))).status).toBe(204);
+  });
+
   it("for metrics is answered by the process itself, whichever worker has the partitions", async () => {
     const { url, local } = await world(alone(await listening(answering("metrics of another"))));
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");
@@ -187,6 +201,9 @@ describe("a request", () => {
     expect(await found("/healthz")).toEqual([200, "ok", null]);
     expect(await found("/healthz/")).toEqual([200, "ok", null]);
     expect(await found("/healthz?x=1")).toEqual([422, "invalid_request", null]);
+    expect(await sent(made.url, ["GET /healthz HTTP/1.1", "host: x", "content-length: 5"], "hello")).toMatch(
+      /^HTTP\/1.1 422 .*invalid_request/s,
+    );
     expect(await found("/readyz")).toEqual([503, "unavailable", "5"]);
     expect(made.reads).toBe(0);
   });
@@ -211,6 +228,32 @@ describe("a request", () => {
     const waiting = get(made.url);
     made.reading = alone(await listening(answering("adopted")));
     expect(await (await advanced(made.clock, waiting)).text()).toBe("adopted");
+  });
+
+  it("waits for the next owner while its partition drains, however long that takes, and 10 s more", async () => {
+    const states: (string | undefined)[] = [];
+    const draining = await listening((_request, response) => {
+      const value = made.clock.nowMs() - startMs < 40_000 ? "draining" : "1";
+      states.push(value);
+      response.writeHead(421, { "x-perigee-elsewhere": value }).end();
+    });
+    const made = await world(alone(draining));
+    const startMs = made.clock.nowMs();
+    const refused = await advanced(made.clock, get(made.url));
+    const tookMs = made.clock.nowMs() - startMs;
+    expect([refused.status, states.at(-1)]).toEqual([503, "1"]);
+    expect(tookMs).toBeGreaterThanOrEqual(49_000);
+    expect(tookMs).toBeLessThan(53_000);
+  });
+
+  it("of HTTP/1.0 may have no Host, also on its way to another worker", async () => {
+    const worker = await listening((request, response) =>
+      response.end(`host is ${JSON.stringify(request.headers.host)}`),
+    );
+    const { url } = await world(alone(worker));
+    const key = "authorization: Bearer acme";
+    expect(await sent(url, ["GET /v0/infer/tasks HTTP/1.0", key])).toContain('host is ""');
+    expect(await sent(url, ["GET /v0/infer/tasks HTTP/1.0", "host: x", key])).toContain('host is "x"');
   });
 
   it("is sent again when its worker broke off, if it only reads or has an Idempotency-Key that is read", async () => {
@@ -240,6 +283,15 @@ describe("a request", () => {
     expect(bodies).toEqual(["[]"]);
   });
 });
+
+/** Sends the lines of a request; resolves with what was answered until the connection closes. */
+async function sent(url: string, lines: readonly string[], body = ""): Promise<string> {
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  socket.write([...lines, "connection: close", "", body].join("\r\n"));
+  let text = "";
+  for await (const chunk of socket) text += String(chunk);
+  return text;
+}
 
 /** Lets time pass until there is an answer, slowly enough for sockets of this process. */
 async function advanced(clock: FakeClock, answered: Promise<Response>): Promise<Response> {

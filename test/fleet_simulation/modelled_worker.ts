@@ -121,7 +121,13 @@ export class ModelledWorker {
       engine.close();
       this.engines.delete(part);
     };
-    return { service: { handler: () => undefined, failed, close }, store: { close }, closeFiles: close };
+    const drained = async (): Promise<void> => work.pause();
+    return {
+      service: { handler: () => undefined, failed, close },
+      handover: { drained, release: () => undefined },
+      store: { close },
+      closeFiles: close,
+    };
   }
 }
 

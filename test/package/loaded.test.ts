@@ -58,6 +58,14 @@ describe("what an entry point of the package loads", () => {
   });
 });
 
+describe("what the service loads", () => {
+  it.each(["service/perigee_service.js", "fleet/fleet_worker.js"])("%s, in few files", (path) => {
+    const { files } = loadedBy("--input-type=module", "--eval", `await import("file://${DIST}${path}")`);
+    expect(files).toContain(path);
+    expect(files.length).toBeLessThan(200); // each is half a millisecond
+  });
+});
+
 describe("what a command loads", () => {
   it.each([
     ["run", ["run", "in.jsonl", "--out", "out.jsonl"]],

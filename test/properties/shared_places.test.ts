@@ -8,6 +8,7 @@ import {
   SharedPlaces,
   type SharedPlacesState,
 } from "../../src/limits/shared/shared_places.ts";
+import { EQUAL, type Precedence } from "../../src/limits/shared/shared_work.ts";
 
 const STEP_MS = 20;
 const LASTS_MS = 8_000;
@@ -15,14 +16,19 @@ const LASTS_MS = 8_000;
 /** The place where the state is kept: as JSON, read and written by one at a time. It knows which processes were killed. */
 class Shared {
   readonly killed = new Set<string>();
+  readonly #precedenceOf: ((holder: string) => Precedence) | undefined;
   #state: string | undefined;
+
+  constructor(precedenceOf?: (holder: string) => Precedence) {
+    this.#precedenceOf = precedenceOf;
+  }
 
   draw(nowMs: number, ask: PlacesAsk): PlacesGrant {
     const state: SharedPlacesState | undefined =
       this.#state === undefined ? undefined : JSON.parse(this.#state);
     const places = new SharedPlaces(state);
     const ended = new Set(places.silent(nowMs).filter((session) => this.killed.has(session)));
-    const grant = places.draw(nowMs, ask, { session: ask.holder, ended });
+    const grant = places.draw(nowMs, ask, { session: ask.holder, ended }, this.#precedenceOf);
     this.#state = JSON.stringify(places.toState());
     return grant;
   }
@@ -115,8 +121,13 @@ interface Ran {
   readonly inFlight: readonly number[];
 }
 
-function run(all: readonly ProcessTerms[], limit: number, lengthMs: number): Ran {
-  const shared = new Shared();
+function run(
+  all: readonly ProcessTerms[],
+  limit: number,
+  lengthMs: number,
+  precedenceOf?: (holder: string) => Precedence,
+): Ran {
+  const shared = new Shared(precedenceOf);
   const senders = all.map((terms, index) => new Sender(`p${index}`, terms, shared, limit));
   const inFlight: number[] = [];
   for (let nowMs = 0; nowMs < lengthMs; nowMs += STEP_MS) {
@@ -179,10 +190,31 @@ describe("SharedPlaces and DrawnPlaces", () => {
     [1, 2],
   ])("use at least 90 percent of %i places, shared by %i processes of which none starves", (limit, count) => {
     const all = Array.from({ length: count }, (_, index) => ({ ...ORDINARY, drawEveryMs: 490 + index * 3 }));
-    const { senders, inFlight } = run(all, limit, 120_000);
+    const { senders, inFlight } = run(all, limit, 200_000); // turns are even over some 40 rounds
     expect(mean(inFlight.slice(100))).toBeGreaterThan(0.9 * limit);
     const shares = senders.map(({ used }) => used);
     expect(Math.min(...shares) / Math.max(...shares)).toBeGreaterThan(0.8);
+  });
+
+  it.each([
+    [8, 6],
+    [4, 3],
+    [1, 0.75],
+  ])("are shared by weights: of %i places one of weight 3 beside one of weight 1 has %d", (limit, heavy) => {
+    const all = [0, 1].map((index) => ({ ...ORDINARY, drawEveryMs: 490 + index * 3 }));
+    const { senders, inFlight } = run(all, limit, 240_000, (name) => ({
+      ...EQUAL,
+      weight: name === "p0" ? 3 : 1,
+    }));
+    const steps = inFlight.length;
+    expect(mean(inFlight.slice(100))).toBeGreaterThan(0.9 * limit);
+    expect(Math.abs(senders[0]!.used / steps - heavy)).toBeLessThan(0.06 * limit);
+  });
+
+  it("serve what has precedence first, and the rest by weights", () => {
+    const all = [0, 1].map((index) => ({ ...ORDINARY, drawEveryMs: 490 + index * 3 }));
+    const { senders, inFlight } = run(all, 8, 60_000, (name) => ({ ...EQUAL, first: name === "p0" ? 6 : 0 }));
+    expect(senders[0]!.used / inFlight.length).toBeGreaterThan(6.5);
   });
 
   it("give one process all places within a second while the others want none", () => {

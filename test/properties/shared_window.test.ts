@@ -111,6 +111,10 @@ function fullest(spends: readonly Spend[]): number {
   return most;
 }
 
+function usedFrom(spends: readonly Spend[], fromMs: number): number {
+  return spends.reduce((sum, { atMs, units }) => (atMs >= fromMs ? sum + units : sum), 0);
+}
+
 const ORDINARY: ProcessTerms = {
   ...{ units: 1, speed: 1, drawEveryMs: 500, replyMs: 20, losesEvery: 0, used: 1, answerMs: 100 },
   stopped: [0, 0],
@@ -259,6 +263,20 @@ describe("SharedWindow and DrawnUnits", () => {
     );
     expect(grants[0]).toMatchObject({ drawMs: 500, lifeMs: 2_000 });
     expect(grants.at(-1)).toMatchObject({ drawMs: 900, lifeMs: 3_600 });
+  });
+
+  it.each([0.9, 0.5, 0.25])("use the limit where answers use %s of what was reserved for them", (used) => {
+    const LIMIT = 24_000;
+    const all = [0, 1, 2].map(
+      (at) =>
+        new Sender(`process ${at}`, { ...ORDINARY, units: 40, used, replyMs: 20 + at * 7, answerMs: 400 }),
+    );
+    const spends = run(all, LIMIT, 180_000);
+    const sums = all.map(({ spends: own }) => usedFrom(own, 60_000));
+    const sum = sums.reduce((one, other) => one + other, 0);
+    expect(sum / (2 * LIMIT)).toBeGreaterThan(0.95);
+    for (const own of sums) expect(own / sum).toBeGreaterThan(0.25);
+    expect(fullest(spends)).toBeLessThanOrEqual(LIMIT);
   });
 
   it("let a block live as long as its holder needs until its next draw, when another quota makes it draw less often", () => {

@@ -10,7 +10,11 @@ import OpenAI from "openai";
 import { afterEach } from "vitest";
 import type { Caller } from "../../src/service/http/caller.ts";
 import { SCOPES } from "../../src/service/http/caller.ts";
-import { openPerigeeService, type PerigeeService } from "../../src/service/perigee_service.ts";
+import {
+  openPerigeeService,
+  type PerigeeService,
+  type ServicePlace,
+} from "../../src/service/perigee_service.ts";
 import type { PerigeeServiceOptions } from "../../src/service/service_options.ts";
 
 /** A request as a provider got it. */
@@ -54,6 +58,7 @@ export function frontOfEachTest(): typeof openFront {
 export async function openFront(
   answers: Answers,
   options: Partial<PerigeeServiceOptions> = {},
+  place: ServicePlace = {},
 ): Promise<FrontWorld> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-front-"));
   const received: Received[] = [];
@@ -69,23 +74,26 @@ export async function openFront(
   });
   await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
-  const service = await openPerigeeService({
-    dataDir,
-    env: {},
-    providers: {
-      openai: { baseUrl: `${origin}/v1`, key: "sk-upstream" },
-      anthropic: { baseUrl: `${origin}/v1`, key: "sk-ant" },
-      gemini: { baseUrl: `${origin}/v1beta`, key: "AIza" },
-    },
-    lanes: { deny: ["batch", "flex"] },
-    verifier: {
-      verify: (authorization) => {
-        const project = /^Bearer (\w+)$/.exec(authorization ?? "")?.[1];
-        return project === undefined ? undefined : callerOf(project);
+  const service = await openPerigeeService(
+    {
+      dataDir,
+      env: {},
+      providers: {
+        openai: { baseUrl: `${origin}/v1`, key: "sk-upstream" },
+        anthropic: { baseUrl: `${origin}/v1`, key: "sk-ant" },
+        gemini: { baseUrl: `${origin}/v1beta`, key: "AIza" },
       },
+      lanes: { deny: ["batch", "flex"] },
+      verifier: {
+        verify: (authorization) => {
+          const project = /^Bearer (\w+)$/.exec(authorization ?? "")?.[1];
+          return project === undefined ? undefined : callerOf(project);
+        },
+      },
+      ...options,
     },
-    ...options,
-  });
+    place,
+  );
   const url = await service.listen({ port: 0 });
   const baseURL = `${url}/v1`;
   const clientOf: FrontWorld["clientOf"] = (apiKey, more = {}) =>

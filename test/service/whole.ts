@@ -30,9 +30,6 @@ const brought = defineSatellite({
 });
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
-/** More than a service takes of a body. */
-const LARGE = 10 * 1024 * 1024;
-
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
   own: caller("own", ALL),
@@ -186,23 +183,8 @@ export async function balancedWhole(fleet: BalancedFleet): Promise<Whole> {
     damage: () => {
       throw new Error("the files of a fleet are not damaged here");
     },
-    call: (method, path, options) => sendAgain(fleet.url + path, method, options ?? {}),
+    call: (method, path, options) => send(fleet.url + path, method, options ?? {}),
   };
-}
-
-/**
- * A client that writes on while it is refused may lose the answer (EPIPE), of one process as well: half of 20 bodies of 11 MiB did. Here a client,
- * a balancer and a worker are processes of their own.
- */
-async function sendAgain(url: string, method: string, call: WholeCall): Promise<WholeAnswer> {
-  for (let attempts = 1; ; attempts += 1) {
-    try {
-      return await send(url, method, call);
-    } catch (error) {
-      const isLarge = typeof call.body === "string" && call.body.length > LARGE;
-      if (!isLarge || attempts === 20) throw error;
-    }
-  }
 }
 
 /** A form with one file of these lines. */

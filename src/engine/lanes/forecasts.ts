@@ -234,11 +234,13 @@ export class Urgencies {
     if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known;
     const own = waitingIn(lanes());
     const capacity = capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE, own.itemsPerRequest);
+    const others = this.#elsewhere.works(limits, own.itemsPerRequest);
+    const concurrency = others.length > 0 ? limits.placesHoped : limits.places; // of all processes together
     const urgency = urgencyOf({
       nowMs,
       closedMs: limits.cooldownMs(nowMs),
-      capacity: { ...capacity, concurrency: limits.places },
-      waiting: [...own.works, ...this.#elsewhere.works(limits, own.itemsPerRequest)],
+      capacity: { ...capacity, concurrency },
+      waiting: [...own.works, ...others],
     });
     const made = { ...own, atMs: nowMs, urgency };
     this.#known.set(limits, made);

@@ -183,9 +183,8 @@ export class Lanes {
     }
   }
 
-  /** What waits for the limits of a lane, or of all lanes of a provider, for other processes; nothing where no rate is limited. */
+  /** What waits for the limits of a lane, or of all lanes of a provider, for other processes. */
   standing(limits: LaneLimits, provider: string | undefined): WorkStanding {
-    if (!limits.isRateLimited) return NO_WORK;
     const { clock, cheaper } = this.#options;
     const lanes =
       provider === undefined

@@ -20,6 +20,7 @@ import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import type { LeasedTransport } from "../leased_transport.ts";
 import { ProviderLimits } from "../limits/provider_limits.ts";
 import { mediaFiles } from "../media/media_files.ts";
 import { CacheRules } from "../prefixes/cache_rules.ts";
@@ -48,6 +49,8 @@ export interface Sending {
   /** What answers take, as far as it was measured. */
   readonly patience: Pick<ItemPatience, "quantileMs">;
   readonly failover: Failover;
+  /** What requests leave through where the store has a lease. */
+  readonly leased: LeasedTransport | undefined;
 }
 
 /** What an engine says of all that it sends. */
@@ -59,7 +62,7 @@ export interface SendingGate {
 
 /** Builds them; the sender and the lanes know each other. */
 export function createSending(
-  { transport, codecs, learnt, observer, notice, limitPool }: Seams,
+  { transport, leased, codecs, learnt, observer, notice, limitPool }: Seams,
   config: EngineConfig,
   { prices, answers, latencies, lengths, fits }: LearntFigures & { readonly prices: PriceBook },
   storage: EngineStorage,
@@ -106,7 +109,7 @@ export function createSending(
     loads,
   });
   const remoteWires = remoteWiresOf(config);
-  const plannedWires = remoteWiresOf({ ...config, keysMissing: new Map() });
+  const wired = { leased, remoteWires, plannedWires: remoteWiresOf({ ...config, keysMissing: new Map() }) };
   const batches = createBatches(transport, config, storage, {
     ...{ sender, wires, patience, caching: new CacheRules(config.prefixes, prices), known: remoteWires },
     lanes: () => lanes,
@@ -133,5 +136,5 @@ export function createSending(
       shard.group.hasInserts === true ? mediaFiles(storage, owner.settings, provider.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
-  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, plannedWires, patience, failover };
+  return { shardFeed, backlog, lanes, sender, holds, batches, patience, failover, ...wired };
 }

@@ -25,7 +25,7 @@ import type {
   PoolAsk,
   WorkPoolAsk,
 } from "../../limits/shared/limit_pool.ts";
-import type { WorkStanding } from "../../limits/shared/shared_work.ts";
+import type { QuotaUnits, WorkStanding } from "../../limits/shared/shared_work.ts";
 
 /** The least time between two draws: requests that lack units meanwhile share the next one. */
 const BETWEEN_MS = 50;
@@ -210,12 +210,14 @@ export class LimitDraws {
     const blocks = [...this.#loads].flatMap(([pool, load]) =>
       load.asks(nowMs, drawMs).map(([part, ask]) => ({
         ...{ quota: `${pool} ${part}`, ask, load, part, pool },
-        ...(this.#works.has(pool) ? { work: { name: workName(pool), units: part } } : {}),
+        ...this.#workFor(pool, part),
       })),
     );
     const places = [...this.#places].flatMap(([pool, drawn]) => {
       const ask = drawn.ask(nowMs);
-      return ask === undefined ? [] : [{ name: `${pool} places`, ask, drawn, pool }];
+      return ask === undefined
+        ? []
+        : [{ name: `${pool} places`, ask, drawn, pool, ...this.#workFor(pool, "requests") }];
     });
     const drawnFrom = new Set([...blocks, ...places].map(({ pool }) => pool));
     const works = [...this.#works].flatMap(([pool, drawn]) => {
@@ -227,6 +229,10 @@ export class LimitDraws {
       return ask === undefined ? [] : [{ name, ask, lane }];
     });
     return { blocks, places, works, facts };
+  }
+
+  #workFor(pool: string, units: keyof QuotaUnits): Pick<PoolAsk, "work"> {
+    return this.#works.has(pool) ? { work: { name: workName(pool), units } } : {};
   }
 }
 

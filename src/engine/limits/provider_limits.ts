@@ -10,7 +10,7 @@ import { LaneLimits } from "../../limits/limits.ts";
 import type { DrawnWork } from "../../limits/shared/drawn_work.ts";
 import type { FactsChange, LaneFacts } from "../../limits/shared/lane_facts.ts";
 import type { LimitPool } from "../../limits/shared/limit_pool.ts";
-import type { OtherWork, WorkStanding } from "../../limits/shared/shared_work.ts";
+import { NO_WORK, type OtherWork, type WorkStanding } from "../../limits/shared/shared_work.ts";
 import { ATTEMPT_MS_MAX, type LaneTerms } from "../../queue/lanes.ts";
 import { accountName, type LearntStore } from "../../store/learnt.ts";
 import type { EngineConfig } from "../config/config.ts";
@@ -37,6 +37,14 @@ interface AllLanes {
 }
 
 /** The limits of one engine. */
+/** Where what waits for limits is to be shared: of a provider, or of one lane. */
+interface LimitedWork {
+  readonly pool: string;
+  readonly limits: LaneLimits;
+  readonly provider?: string;
+  readonly hasPlaces: boolean;
+}
+
 export class ProviderLimits {
   /** What earlier processes have learnt. */
   readonly kept: KeptLimits;
@@ -78,7 +86,7 @@ export class ProviderLimits {
       facts,
     });
     if (facts !== undefined) this.#ofFacts.set(facts, limits);
-    this.#shareWork(pool, limits);
+    this.#shareWork({ pool, limits, hasPlaces: settings.concurrency !== undefined });
     return limits;
   }
 
@@ -99,7 +107,7 @@ export class ProviderLimits {
       places: this.#draws.placesOf(pool, settings.concurrency, this.#lastsMs(provider)),
     });
     this.#shared.set(provider, made);
-    this.#shareWork(pool, made, provider);
+    this.#shareWork({ pool, limits: made, provider, hasPlaces: settings.concurrency !== undefined });
     return made;
   }
 
@@ -108,8 +116,10 @@ export class ProviderLimits {
     return this.#works.get(limits)?.others(this.#options.clock.nowMs()) ?? [];
   }
 
-  #shareWork(pool: string, limits: LaneLimits, provider?: string): void {
-    const work = this.#draws.workOf(pool, () => this.#options.lanes().standing(limits, provider));
+  #shareWork({ pool, limits, provider, hasPlaces }: LimitedWork): void {
+    const work = this.#draws.workOf(pool, () =>
+      hasPlaces || limits.isRateLimited ? this.#options.lanes().standing(limits, provider) : NO_WORK,
+    );
     if (work !== undefined) this.#works.set(limits, work);
   }
 

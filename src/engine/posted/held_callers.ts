@@ -4,6 +4,7 @@
  *   nothing left of its group can be sent   as long after the last answer as the owner of the tasks says
  *   an answer takes long                    after a time that the owner sets
  *   nothing is sent any more                when nothing of its group is in flight
+ *   another process takes the work over     at once
  *
  * The items continue in each case, and the caller polls the task.
  */
@@ -51,6 +52,7 @@ export class HeldCallers {
   readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
   #isClosed = false;
+  #isWaitedFor = true;
 
   constructor(
     clock: Clock,
@@ -115,11 +117,17 @@ export class HeldCallers {
     if (this.#isClosed) return;
     const idle = new Set<number>();
     for (const [task, callers] of [...this.#callers]) {
-      if ((this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
+      if (this.#isWaitedFor && (this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
       idle.add(task);
-      if (idleBefore.has(task)) for (const { resolve } of callers) resolve();
+      if (idleBefore.has(task) || !this.#isWaitedFor) for (const { resolve } of callers) resolve();
     }
     this.#clock.timer(RELEASE_MS, () => this.release(idle), { keepsAlive: false });
+  }
+
+  /** Another process takes the work over: nobody waits here from now on. After `release`. */
+  releaseAll(): void {
+    this.#isWaitedFor = false;
+    this.release();
   }
 
   /** Rejects all callers because the engine closes. */

@@ -71,6 +71,7 @@ export class ShardWork {
   readonly #atWork = new Map<string, ShardAtWork>();
   #turns = 0;
   #timer: Timer | undefined;
+  #isPaused = false;
   #isStopped = false;
 
   constructor(options: ShardWorkOptions) {
@@ -80,6 +81,11 @@ export class ShardWork {
   /** Begins with the shards that the partition has. */
   start(): void {
     void this.#turn();
+  }
+
+  /** Claims nothing more. The runs of its shards go on. */
+  pause(): void {
+    this.#isPaused = true;
   }
 
   /** Claims nothing more, and leaves its shards to the next owner. The engine waits for their runs to stop. */
@@ -92,7 +98,7 @@ export class ShardWork {
   async #turn(): Promise<void> {
     try {
       await this.#note();
-      await this.#take();
+      if (!this.#isPaused) await this.#take();
       if (this.#turns % CLEAN_TURNS === 0) await this.#clean();
       if (this.#turns % SWEEP_TURNS === SWEEP_TURN) await this.#sweep();
     } catch (error) {

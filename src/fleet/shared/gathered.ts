@@ -23,6 +23,11 @@ const MARGIN = "/v0/margin";
 const EVENTS = "/v0/provider-events/";
 const OF_CONTENT = new Set(["content-length", "transfer-encoding", "etag", "connection", "keep-alive"]);
 
+interface Asked {
+  readonly body: Uint8Array;
+  readonly deadlineMs: number;
+}
+
 /** What a partition has answered. */
 interface PartAnswer {
   readonly status: number;
@@ -55,14 +60,14 @@ export class Gathering {
   async answer(
     request: IncomingMessage,
     response: ServerResponse,
-    { body, deadlineMs }: { readonly body: Uint8Array; readonly deadlineMs: number },
+    { body, deadlineMs }: Asked,
   ): Promise<boolean> {
     const { clock, directory } = this.#options;
     const needsAll = request.method === "GET";
     for (;;) {
       const { free } = directory.stateFor("");
       const parts = directory.ownedParts;
-      const answers = await Promise.all(parts.map((part) => this.#ask(part, request, body)));
+      const answers = await Promise.all(parts.map((part) => this.#ask(part, request, { body, deadlineMs })));
       if (response.destroyed) return true;
       const found = answers.filter((answer) => answer !== undefined);
       const isLate = clock.nowMs() >= deadlineMs;
@@ -76,9 +81,9 @@ export class Gathering {
     }
   }
 
-  /** Undefined where its owner did not answer. */
-  #ask(part: number, request: IncomingMessage, body: Uint8Array): Promise<PartAnswer | undefined> {
-    const { directory, hops } = this.#options;
+  /** Undefined where its owner did not answer before the deadline. */
+  #ask(part: number, request: IncomingMessage, { body, deadlineMs }: Asked): Promise<PartAnswer | undefined> {
+    const { clock, directory, hops } = this.#options;
     const owner = directory.ownerOf(part);
     if (owner === undefined) return Promise.resolve(undefined);
     const { method, url, rawHeaders, headers } = request;
@@ -87,7 +92,9 @@ export class Gathering {
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     return new Promise((resolve) => {
       const upstream = hops.begin(target, { method, url, headers: passed });
+      const timer = clock.timer(deadlineMs - clock.nowMs(), () => end(undefined));
       const end = (answer: PartAnswer | undefined): void => {
+        timer.cancel();
         if (answer === undefined) upstream.destroy();
         resolve(answer);
       };

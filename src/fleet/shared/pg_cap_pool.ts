@@ -1,13 +1,9 @@
 /**
  * Caps that the partitions of a fleet draw from: a row each in the database, with the state of `price/shared/shared_money.ts` as JSON.
  *
- *   away -> connected    (with the next draw)
- *        <- lost         (the draw rejects, and its caller repeats it)
- *
  * A draw is one transaction that locks the row of its cap. The epoch of a partition's owner is in the state: once its next owner has drawn, an
  * earlier one is refused. What that one returned before is in its log as unused, so the next owner does not spend it.
  */
-import { KeyedMutex } from "../../keyed_mutex.ts";
 import type { CapPool } from "../../price/shared/cap_pool.ts";
 import {
   type MoneyAsk,
@@ -16,9 +12,8 @@ import {
   type SharedMoneyState,
 } from "../../price/shared/shared_money.ts";
 import { openDurableSession } from "../../store/postgres/pg_connection.ts";
-import type { PgQuery, PgSession } from "../../store/postgres/pg_session.ts";
-
-const TURN = "session";
+import type { PgQuery } from "../../store/postgres/pg_session.ts";
+import { DrawSession } from "./draw_session.ts";
 
 interface CapRow {
   readonly state: string;
@@ -27,44 +22,23 @@ interface CapRow {
 
 /** One for a worker. */
 export class PgCapPool {
-  readonly #url: string;
-  readonly #turns = new KeyedMutex();
-  #session: PgSession | undefined;
-  #isClosed = false;
+  readonly #session: DrawSession;
 
   /** Connects with the first draw. */
   constructor(url: string) {
-    this.#url = url;
+    this.#session = new DrawSession(() => openDurableSession(url));
   }
 
   /** For the engine of a partition; `epoch`: that of its owner. */
   of(part: number, epoch: number): CapPool {
-    return { holder: String(part), epoch, draw: (cap, ask) => this.#draw(cap, ask) };
+    const draw = (cap: string, ask: MoneyAsk): Promise<MoneyGrant> =>
+      this.#session.draw(({ query }) => drawn(query, cap, ask));
+    return { holder: String(part), epoch, draw };
   }
 
   /** Draws under way reject. */
   close(): void {
-    this.#isClosed = true;
-    this.#session?.end();
-  }
-
-  #draw(cap: string, ask: MoneyAsk): Promise<MoneyGrant> {
-    return this.#turns.take(TURN, async () => {
-      try {
-        this.#assertOpen();
-        this.#session ??= await openDurableSession(this.#url);
-        this.#assertOpen();
-        return await drawn(this.#session.query, cap, ask);
-      } catch (error) {
-        this.#session?.end();
-        this.#session = undefined;
-        throw error;
-      }
-    });
-  }
-
-  #assertOpen(): void {
-    if (this.#isClosed) throw new Error("the pool is closed");
+    this.#session.close();
   }
 }
 

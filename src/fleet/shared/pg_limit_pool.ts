@@ -1,14 +1,9 @@
 /**
  * Limits that the workers of a fleet share: a row each in the database, with the state of one of the laws in `limits/shared` as JSON.
  *
- *   away -> connected    (with the next draw)
- *        <- lost         (the draw rejects, and its caller repeats it)
- *
- * A draw is one transaction that locks its rows in the order of their names. It has a separate session, so that no draw waits for the worker's
- * other statements. Its clock is the database's, read before the rows are locked: the spending that an ask reports was before that. Who only asks for the
- * facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
+ * A draw is one transaction that locks its rows in the order of their names. Its clock is the database's, read before the rows are locked: the spending
+ * that an ask reports was before that. Who only asks for the facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
  */
-import { KeyedMutex } from "../../keyed_mutex.ts";
 import {
   type FactsPoolAsk,
   type LimitPool,
@@ -30,19 +25,14 @@ import { SharedWork, type SharedWorkState } from "../../limits/shared/shared_wor
 import { openDurableSession } from "../../store/postgres/pg_connection.ts";
 import { endedSessions, sessionName } from "../../store/postgres/pg_ended_sessions.ts";
 import type { PgQuery, PgSession } from "../../store/postgres/pg_session.ts";
+import { DrawSession } from "./draw_session.ts";
 
-const TURN = "session";
 const COLUMNS = "quota, state, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms";
 
 interface LimitRow {
   readonly quota: string;
   readonly state: string;
   readonly now_ms: number;
-}
-
-interface Connected {
-  readonly session: PgSession;
-  readonly name: string;
 }
 
 /** The rows of a draw. */
@@ -76,97 +66,96 @@ class DrawnRows {
   }
 }
 
+/** What the pool knows of a session. */
+interface SessionFacts {
+  /** As it is kept with the places that it was granted. */
+  readonly name: string;
+  /** Limits that have a row. Each session looks again: after a failover to a standby that lagged, rows may be missing. */
+  readonly known: Set<string>;
+}
+
 export class PgLimitPool implements LimitPool {
-  readonly #open: () => Promise<PgSession>;
-  readonly #turns = new KeyedMutex();
-  /** Limits that have a row, as far as this session knows. */
-  readonly #known = new Set<string>();
-  #connected: Connected | undefined;
-  #isClosed = false;
+  readonly #session: DrawSession;
+  readonly #facts = new WeakMap<PgSession, SessionFacts>();
 
   /** Connects with the first draw. `open` is for simulations. */
   constructor(url: string, open: () => Promise<PgSession> = () => openDurableSession(url)) {
-    this.#open = open;
+    this.#session = new DrawSession(open);
   }
 
   draw(draw: PoolDraw): Promise<PoolAnswers> {
-    return this.#turns.take(TURN, async () => {
-      try {
-        this.#assertOpen();
-        this.#connected ??= await connected(this.#open);
-        this.#assertOpen();
-        return await this.#drawn(this.#connected, draw);
-      } catch (error) {
-        this.#connected?.session.end();
-        this.#connected = undefined;
-        this.#known.clear(); // after a failover to a standby that lagged, rows may be missing
-        throw error;
-      }
+    return this.#session.draw(async (session) => {
+      const facts = this.#facts.get(session) ?? {
+        name: await sessionName(session.query),
+        known: new Set<string>(),
+      };
+      this.#facts.set(session, facts);
+      return drawn(session.query, facts, draw);
     });
   }
 
   /** Draws under way reject. */
   close(): void {
-    this.#isClosed = true;
-    this.#connected?.session.end();
+    this.#session.close();
   }
+}
 
-  #assertOpen(): void {
-    if (this.#isClosed) throw new Error("the pool is closed");
-  }
-
-  async #drawn({ session: { query }, name: session }: Connected, draw: PoolDraw): Promise<PoolAnswers> {
-    const silent = draw.facts.filter(({ ask }) => isSilent(ask));
-    const asked = draw.blocks.length + draw.places.length + draw.works.length;
-    const isSilentOnly = silent.length === draw.facts.length && asked === 0;
-    const heard = await readFacts(query, silent);
-    if (isSilentOnly)
-      return { blocks: [], places: [], works: [], facts: draw.facts.map(({ name }) => heard(name)) };
-    const said = draw.facts.filter(({ ask }) => !isSilent(ask));
-    await query("BEGIN");
-    const names = [
-      ...draw.blocks.map(({ quota }) => windowName(quota)),
-      ...[...draw.places, ...draw.works, ...said].map(({ name }) => name),
-    ];
-    const rows = await this.#lock(query, names);
-    const works = bookWork(rows, draw.works);
-    const blocks = draw.blocks.map(({ quota, ask, work }) => {
-      const name = windowName(quota);
-      const window = new SharedWindow(rows.state(name) as SharedWindowState | undefined); // as written here
-      const grant = window.draw(rows.nowMs(name), ask, precedenceIn(works, work));
-      rows.change(name, window.toState());
-      return grant;
-    });
-    const places = await drawPlaces(query, rows, draw.places, session);
-    const merged = new Map(said.map((one) => [one, mergeFacts(rows, one)]));
-    await query(
-      `UPDATE perigee_limits AS old SET state = new.state
+async function drawn(
+  query: PgQuery,
+  { name: session, known }: SessionFacts,
+  draw: PoolDraw,
+): Promise<PoolAnswers> {
+  const silent = draw.facts.filter(({ ask }) => isSilent(ask));
+  const asked = draw.blocks.length + draw.places.length + draw.works.length;
+  const isSilentOnly = silent.length === draw.facts.length && asked === 0;
+  const heard = await readFacts(query, silent);
+  if (isSilentOnly)
+    return { blocks: [], places: [], works: [], facts: draw.facts.map(({ name }) => heard(name)) };
+  const said = draw.facts.filter(({ ask }) => !isSilent(ask));
+  await query("BEGIN");
+  const names = [
+    ...draw.blocks.map(({ quota }) => windowName(quota)),
+    ...[...draw.places, ...draw.works, ...said].map(({ name }) => name),
+  ];
+  const rows = await lock(query, names, known);
+  const works = bookWork(rows, draw.works);
+  const blocks = draw.blocks.map(({ quota, ask, work }) => {
+    const name = windowName(quota);
+    const window = new SharedWindow(rows.state(name) as SharedWindowState | undefined); // as written here
+    const grant = window.draw(rows.nowMs(name), ask, precedenceIn(works, work));
+    rows.change(name, window.toState());
+    return grant;
+  });
+  const places = await drawPlaces(query, rows, draw.places, { session, works });
+  const merged = new Map(said.map((one) => [one, mergeFacts(rows, one)]));
+  await query(
+    `UPDATE perigee_limits AS old SET state = new.state
        FROM unnest($1::text[], $2::text[]) AS new (quota, state) WHERE old.quota = new.quota`,
-      [...rows.changed.keys()],
-      [...rows.changed.values()],
-    );
-    await query("COMMIT");
-    for (const name of names) this.#known.add(name);
-    return {
-      ...{ blocks, places },
-      works: draw.works.map(({ name, ask }) => works.get(name)?.others(rows.nowMs(name), ask.holder) ?? []),
-      facts: draw.facts.map((one) => merged.get(one) ?? heard(one.name)),
-    };
-  }
+    [...rows.changed.keys()],
+    [...rows.changed.values()],
+  );
+  await query("COMMIT");
+  for (const name of names) known.add(name);
+  return {
+    ...{ blocks, places },
+    works: draw.works.map(({ name, ask }) => works.get(name)?.others(rows.nowMs(name), ask.holder) ?? []),
+    facts: draw.facts.map((one) => merged.get(one) ?? heard(one.name)),
+  };
+}
 
-  async #lock(query: PgQuery, names: readonly string[]): Promise<DrawnRows> {
-    const added = names.filter((name) => !this.#known.has(name)).sort();
-    if (added.length > 0)
-      await query(
-        "INSERT INTO perigee_limits (quota) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
-        added,
-      );
-    const { rows } = await query(
-      `SELECT ${COLUMNS} FROM perigee_limits WHERE quota = ANY($1::text[]) ORDER BY quota FOR UPDATE`,
-      names,
-    );
-    return new DrawnRows(rows);
-  }
+async function lock(
+  query: PgQuery,
+  names: readonly string[],
+  known: ReadonlySet<string>,
+): Promise<DrawnRows> {
+  const added = names.filter((name) => !known.has(name)).sort();
+  if (added.length > 0)
+    await query("INSERT INTO perigee_limits (quota) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", added);
+  const { rows } = await query(
+    `SELECT ${COLUMNS} FROM perigee_limits WHERE quota = ANY($1::text[]) ORDER BY quota FOR UPDATE`,
+    names,
+  );
+  return new DrawnRows(rows);
 }
 
 /** The ending of the rows of quotas. Those without it have the state of an earlier version, whose workers may be at work beside these. */
@@ -174,16 +163,6 @@ export const WINDOW_ENDING = " window";
 
 function windowName(quota: string): string {
   return `${quota}${WINDOW_ENDING}`;
-}
-
-async function connected(open: () => Promise<PgSession>): Promise<Connected> {
-  const session = await open();
-  try {
-    return { session, name: await sessionName(session.query) };
-  } catch (error) {
-    session.end();
-    throw error;
-  }
 }
 
 /** Reads what is known of lanes by processes that have nothing to say. */
@@ -233,16 +212,16 @@ async function drawPlaces(
   query: PgQuery,
   rows: DrawnRows,
   asks: readonly PlacesPoolAsk[],
-  session: string,
+  { session, works }: { readonly session: string; readonly works: ReadonlyMap<string, SharedWork> },
 ): Promise<PlacesGrant[]> {
-  const all = asks.map(({ name, ask }) => {
+  const all = asks.map(({ name, ask, work }) => {
     const places = new SharedPlaces(rows.state(name) as SharedPlacesState | undefined); // as written here
-    return { name, ask, places, nowMs: rows.nowMs(name) };
+    return { name, ask, places, nowMs: rows.nowMs(name), precedenceOf: precedenceIn(works, work) };
   });
   const silent = all.flatMap(({ places, nowMs }) => places.silent(nowMs));
   const ended = await endedSessions(query, [...new Set(silent)]);
-  return all.map(({ name, ask, places, nowMs }) => {
-    const grant = places.draw(nowMs, ask, { session, ended });
+  return all.map(({ name, ask, places, nowMs, precedenceOf }) => {
+    const grant = places.draw(nowMs, ask, { session, ended }, precedenceOf);
     rows.change(name, places.toState());
     return grant;
   });

@@ -25,6 +25,8 @@ export interface PlacesPoolAsk {
   /** Which limit on places, the same in all processes, and different from the names of quotas and facts. */
   readonly name: string;
   readonly ask: PlacesAsk;
+  /** As with units, of requests. */
+  readonly work?: PoolAsk["work"];
 }
 
 export interface FactsPoolAsk {
@@ -54,7 +56,7 @@ export interface LimitPool {
   /**
    * Books all asks together, with each name locked meanwhile, and resolves with the answers. Calls may overlap, and are done one after another.
    * Rejects when the place cannot be reached or does not answer in time: the asks may have been booked, and the caller repeats those for blocks
-   * and places unchanged. Work is booked before blocks, which are granted by it; places are shared evenly.
+   * and places unchanged. Work is booked before blocks and places, which are granted by it.
    */
   draw(draw: PoolDraw): Promise<PoolAnswers>;
 }

@@ -16,9 +16,11 @@
  * ends, those to the provider and its session with the database. A process that only lost its session asks again within 5 s, or cannot reach the
  * database. While it cannot, it starts nothing, but its requests may last: this is the one case in which there may be more than the limit.
  *
- * Sharing: water-filling of what all could use, in whole places (see shared_window.ts). Single places that are left go round among the
- * processes, one step each 5 s. So with fewer places than processes each has its turn.
+ * Sharing: as that of units (shared_window.ts), by precedence and weights. Shares are seldom whole places: each 5 s it is decided anew who has the next
+ * higher number, in an even succession. So with fewer places than processes each has its turn, and one of twice the weight has two.
  */
+import { EQUAL, type Precedence } from "./shared_work.ts";
+import { EVEN_STEP, sharesOf } from "./shares.ts";
 
 /** What one process reports and asks for. */
 export interface PlacesAsk {
@@ -101,8 +103,16 @@ export class SharedPlaces {
     );
   }
 
-  /** Books an ask and grants places. `clockMs`: the clock of this place; when it goes back, time stands still. A repeated ask gets the same answer. */
-  draw(clockMs: number, ask: PlacesAsk, sessions?: PlacesSessions): PlacesGrant {
+  /**
+   * Books an ask and grants places. `clockMs`: the clock of this place; when it goes back, time stands still. A repeated ask gets the same answer.
+   * `precedenceOf`: how each process ranks among those that ask; absent: all are equal.
+   */
+  draw(
+    clockMs: number,
+    ask: PlacesAsk,
+    sessions?: PlacesSessions,
+    precedenceOf: (holder: string) => Precedence = () => EQUAL,
+  ): PlacesGrant {
     const nowMs = Math.max(clockMs, this.#newestMs);
     this.#newestMs = nowMs;
     const before = this.#holders.get(ask.holder);
@@ -126,7 +136,7 @@ export class SharedPlaces {
     this.#holders.set(ask.holder, holder);
     const limit = this.#limit(nowMs);
     const free = limit - this.#charged() + ask.held;
-    const places = Math.max(0, Math.min(this.#share(nowMs, ask.holder, limit), free));
+    const places = Math.max(0, Math.min(this.#share(nowMs, ask.holder, limit, precedenceOf), free));
     holder.units = Math.max(ask.held, places);
     holder.grant = { ...holder.grant, places, charged: this.#charged(), limit };
     return holder.grant;
@@ -154,32 +164,19 @@ export class SharedPlaces {
     }
   }
 
-  /** Places of one of those that ask; the others keep what they are charged. */
-  #share(nowMs: number, name: string, limit: number): number {
-    const asking: [string, Holder][] = [];
+  /** Whole places of one of those that ask; the others keep what they are charged. */
+  #share(nowMs: number, name: string, limit: number, precedenceOf: (holder: string) => Precedence): number {
     let rest = limit;
+    const asking = [];
     for (const [other, holder] of this.#holders) {
-      if (isAsking(holder, nowMs) && holder.wanted > 0) asking.push([other, holder]);
+      if (isAsking(holder, nowMs) && holder.wanted > 0)
+        asking.push({ name: other, wanted: holder.wanted, precedence: precedenceOf(other) });
       else if (other !== name) rest -= holder.units;
     }
-    const wanted = this.#holders.get(name)?.wanted ?? 0;
-    let open = asking;
-    for (;;) {
-      const fair = Math.max(0, Math.floor(rest / open.length));
-      const content = open.filter(([, holder]) => holder.wanted <= fair);
-      if (content.some(([other]) => other === name)) return wanted;
-      if (content.length === 0) return open.length === 0 ? 0 : fair + this.#single(nowMs, name, open, rest);
-      for (const [, holder] of content) rest -= holder.wanted;
-      open = open.filter(([, holder]) => holder.wanted > fair);
-    }
-  }
-
-  /** 1 if one of the single places that an even division leaves is its own now, else 0. */
-  #single(nowMs: number, name: string, open: readonly [string, Holder][], rest: number): number {
-    const names = open.map(([other]) => other).sort();
-    const singles = Math.max(0, rest) % names.length;
-    const turn = (names.indexOf(name) + Math.floor(nowMs / ROUND_MS)) % names.length;
-    return names.includes(name) && turn < singles ? 1 : 0;
+    asking.sort((left, right) => (left.name < right.name ? -1 : 1));
+    const shares = sharesOf(Math.max(0, rest), asking);
+    const at = asking.findIndex((each) => each.name === name);
+    return wholeAt(at, shares, (Math.floor(nowMs / ROUND_MS) * EVEN_STEP) % 1);
   }
 
   #limit(nowMs: number): number {
@@ -194,6 +191,14 @@ export class SharedPlaces {
     for (const holder of this.#holders.values()) units += holder.units;
     return units;
   }
+}
+
+/** The share at an index in whole places, so that those of all together are the sum of the shares. `offset`, in [0, 1), decides who has the next higher number. */
+function wholeAt(at: number, shares: readonly number[], offset: number): number {
+  const share = shares[at] ?? 0;
+  const before = shares.slice(0, Math.max(0, at)).reduce((sum, each) => sum + each, 0);
+  const step = (sum: number): number => Math.floor(sum + 1e-9 - offset); // sums of thirds are not exact
+  return step(before + share) - step(before);
 }
 
 function isAsking({ askedMs }: Holder, nowMs: number): boolean {

@@ -21,10 +21,12 @@
  * Sharing: each process asks for what it could spend until its next draw. Where the rate is less than what all ask for, work with precedence gets
  * what it wants first, and the rest is shared by water-filling; both by the weights of the projects that wait (`shared_work.ts`). Shares are seldom whole
  * units, or whole requests: of 2.6 units a process gets 2 or 3, in an even succession, and of 0.3 requests one in 3 or 4 draws. A process
- * whose turn it is keeps it until there is room for its next request: later asks leave that much for it.
+ * whose turn it is keeps it until there is room for its next request: later asks leave that much for it. Units that a process had reserved and did not
+ * use are its own again, in addition to its share: else processes that reserve twice what they use would have half of the limit together.
  */
 import { EQUAL, type Precedence } from "./shared_work.ts";
-import { shareOf, type UnitsAsker } from "./shares.ts";
+import { EVEN_STEP, shareOf, type UnitsAsker } from "./shares.ts";
+import { type Holder, type HolderRow, holderOf, rowOf } from "./window_rows.ts";
 
 /** What one process asks for. */
 export interface BlockAsk {
@@ -73,41 +75,10 @@ export interface SharedWindowOptions {
   readonly drawMs?: number;
 }
 
-interface Holder {
-  /** Sequence and answer of the last ask, for its repetition. */
-  readonly sequence: number;
-  granted: number;
-  readonly wasExpired: boolean;
-  readonly askedMs: number;
-  readonly lifeMs: number;
-  readonly drawMs: number;
-  /** Units of its block that count as not yet spent. */
-  units: number;
-  /** The slot in which the block was charged when it expired. */
-  expiredSlot?: number | undefined;
-  readonly wanted: number;
-  readonly least: number;
-  readonly limit: number;
-  /** Its turn among those that wait for `least`: lower numbers are served first. Undefined while it does not wait. */
-  turn?: number | undefined;
+interface SinceAsk {
+  sinceMs: number | undefined;
+  returned: number;
 }
-
-/** A process in the state. Its moments are milliseconds before `newestMs`. */
-type HolderRow = readonly [
-  name: string,
-  sequence: number,
-  askedAgo: number,
-  units: number,
-  lifeMs: number,
-  drawMs: number,
-  wanted: number,
-  least: number,
-  limit: number,
-  granted: number,
-  wasExpired: 0 | 1,
-  turn: number | null,
-  expiredSlot: number | null,
-];
 
 /** As JSON. Short, because each draw reads and writes it while the others wait: 100 bytes a process. */
 export interface SharedWindowState {
@@ -136,8 +107,6 @@ const DRAW_MS_MAX = 10_000;
 const WITHOUT_SHARE = 0;
 /** Of what the pace may earn ahead: from here on it is taken for what nobody can use now. */
 const IDLE_SHARE = 0.9;
-/** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
-const EVEN_STEP = 0.618_033_988_75;
 
 export class SharedWindow {
   readonly #windowMs: number;
@@ -172,7 +141,7 @@ export class SharedWindow {
     this.#expire(nowMs);
     const before = this.#holders.get(ask.holder);
     if (before !== undefined && before.sequence === ask.sequence) return this.#answer(nowMs, before);
-    const { units, isExpired: wasExpired } = this.#report(nowMs, ask, before);
+    const { units, returned, isExpired: wasExpired } = this.#report(nowMs, ask, before);
     const { sequence, wanted, least } = ask;
     const drawMs = this.#rhythmMs;
     const lifeMs = (this.#lifeMs / this.#drawMs) * Math.max(drawMs, ask.drawMs ?? 0);
@@ -182,7 +151,7 @@ export class SharedWindow {
     };
     this.#holders.set(ask.holder, holder);
     const sinceMs = before === undefined || before.wanted <= 0 ? undefined : nowMs - before.askedMs;
-    const fair = wanted > 0 ? this.#fairUnits(nowMs, ask.holder, holder, sinceMs) : 0;
+    const fair = wanted > 0 ? this.#fairUnits(nowMs, ask.holder, holder, { sinceMs, returned }) : 0;
     const isFair = fair !== undefined && fair > 0;
     holder.granted = isFair ? this.#grant(nowMs, ask.holder, holder, fair) : 0;
     holder.units += holder.granted;
@@ -224,18 +193,20 @@ export class SharedWindow {
     nowMs: number,
     { spent, unspent, returned }: BlockAsk,
     before: Holder | undefined,
-  ): { units: number; isExpired: boolean } {
+  ): { units: number; returned: number; isExpired: boolean } {
     for (const [slot, units] of returned) this.#charge(slot, -units);
-    const unused = returned.reduce((sum, [, units]) => sum + units, unspent);
+    const given = returned.reduce((sum, [, units]) => sum + units, 0);
+    const unused = given + unspent;
     if (unused > 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
     if (before?.expiredSlot !== undefined) {
       const over = Math.max(0, spent - before.units);
       this.#charge(before.expiredSlot, -Math.max(0, before.units - spent));
       this.#charge(slotOf(nowMs), over);
-      return { units: 0, isExpired: true };
+      return { units: 0, returned: given, isExpired: true };
     }
     this.#charge(slotOf(nowMs), spent);
-    return { units: Math.max(0, (before?.units ?? 0) - spent - unspent), isExpired: before === undefined };
+    const units = Math.max(0, (before?.units ?? 0) - spent - unspent);
+    return { units, returned: given, isExpired: before === undefined };
   }
 
   #expire(nowMs: number): void {
@@ -269,15 +240,24 @@ export class SharedWindow {
     return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;
   }
 
-  /** Whole units of its share, the least of use or more; 0 while it is the turn of others, undefined while it has none. `sinceMs`: since its last ask, if it wanted units then. */
-  #fairUnits(nowMs: number, name: string, holder: Holder, sinceMs: number | undefined): number | undefined {
+  /**
+   * Whole units of its share, the least of use or more; 0 while it is the turn of others, undefined while it has none. `sinceMs`: since its last ask, if it
+   * wanted units then. `returned`: units of earlier shares, which it had reserved and did not use: they are its own again.
+   */
+  #fairUnits(
+    nowMs: number,
+    name: string,
+    holder: Holder,
+    { sinceMs, returned }: SinceAsk,
+  ): number | undefined {
     const { least, drawMs, turn } = holder;
     const limit = this.#limit(nowMs);
     if (least > limit) return least;
     const draws = Math.min(2, Math.max(0.01, (sinceMs ?? drawMs) / drawMs)); // a draw before its time brings that much less
-    const share = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
-    if (this.#isUnclaimed(nowMs, name, holder)) return Math.max(least, Math.ceil(share));
     const even = evenOf(name, Math.floor(nowMs / drawMs));
+    const part = shareOf(name, (limit / this.#windowMs) * drawMs * CATCH_UP, this.#asking(nowMs)) * draws;
+    const share = part > 0 ? part + returned : 0;
+    if (this.#isUnclaimed(nowMs, name, holder)) return Math.max(least, Math.ceil(share));
     if (share >= least) return Math.floor(share + even);
     if (share <= 0 && !turn) return undefined;
     const isItsTurn = turn !== undefined || sinceMs === undefined || share / least + even >= 1;
@@ -362,33 +342,4 @@ function evenOf(name: string, draw: number): number {
 
 function slotOf(atMs: number): number {
   return Math.floor(atMs / SLOT_MS);
-}
-
-function rowOf(name: string, holder: Holder, newestMs: number): HolderRow {
-  const { sequence, askedMs, units, lifeMs, drawMs, wanted, least, limit, granted, wasExpired } = holder;
-  const times = [newestMs - askedMs, units, lifeMs, drawMs] as const;
-  const asked = [wanted, least, limit, granted, wasExpired ? 1 : 0] as const;
-  return [name, sequence, ...times, ...asked, holder.turn ?? null, holder.expiredSlot ?? null];
-}
-
-function holderOf(row: HolderRow, newestMs: number): Holder {
-  const [
-    ,
-    sequence,
-    ago,
-    units,
-    lifeMs,
-    drawMs,
-    wanted,
-    least,
-    limit,
-    granted,
-    wasExpired,
-    turn,
-    expiredSlot,
-  ] = row;
-  return {
-    ...{ sequence, askedMs: newestMs - ago, units, lifeMs, drawMs, wanted, least, limit, granted },
-    ...{ wasExpired: wasExpired === 1, turn: turn ?? undefined, expiredSlot: expiredSlot ?? undefined },
-  };
 }

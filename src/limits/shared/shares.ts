@@ -4,6 +4,9 @@
 import type { Precedence } from "./shared_work.ts";
 import { type Claim, shareAt, waterLevel } from "./water_filling.ts";
 
+/** Multiples of it fall evenly into [0, 1) without the whole part: the golden ratio (Knuth, "Sorting and Searching", 6.4). */
+export const EVEN_STEP = 0.618_033_988_75;
+
 /** A process that asks. */
 export interface UnitsAsker {
   readonly name: string;
@@ -28,6 +31,16 @@ export function shareOf(name: string, amount: number, asking: readonly UnitsAske
   const restShare = shareAt(level, own.rest);
   const isContent = firstShare === own.first.wanted && restShare === own.rest.wanted;
   return isContent ? Number.POSITIVE_INFINITY : firstShare + restShare;
+}
+
+/** Units of `amount` for each process, not rounded, and at most what it wants. */
+export function sharesOf(amount: number, asking: readonly UnitsAsker[]): number[] {
+  const claims = asking.map(claimsOf);
+  const first = claims.map((each) => each.first);
+  const rest = claims.map((each) => each.rest);
+  const firstWanted = first.reduce((sum, { wanted }) => sum + wanted, 0);
+  const [before, level] = [waterLevel(amount, first), waterLevel(Math.max(0, amount - firstWanted), rest)];
+  return claims.map((each) => shareAt(before, each.first) + shareAt(level, each.rest));
 }
 
 /** What a process wants with precedence, and without. */

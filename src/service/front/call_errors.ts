@@ -88,6 +88,12 @@ export function lateCall(hasKey: boolean): StatedError {
   });
 }
 
+/** The wait of a call is over, mostly because its process stops, and its item was cancelled before it was sent: a repeat costs nothing twice. */
+export function unsentCall(): StatedError {
+  const message = "the call was cancelled before it was sent; repeat it";
+  return new StatedError(503, { code: "unavailable", message, headers: { "retry-after": "1" } });
+}
+
 /** What OpenAI's clients call the settings that a refusal may name. */
 const SETTINGS: ReadonlyMap<string, string> = new Map([
   ["candidate_count", "n"],

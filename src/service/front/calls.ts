@@ -2,6 +2,7 @@
  * One call of the front: an item that is posted as any other, and waited for.
  *
  *   without sla   posted -> answered, or cancelled because something holds it; a client that leaves cancels it
+ *                        -> cancelled before it was sent, because this process stops: the client repeats it
  *   with sla      posted (durable) -> waited for until the time of the call is over -> fetched by a later call
  *
  * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer. One with neither ends with
@@ -19,7 +20,7 @@ import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { KEY_HEADER } from "../http/json_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { leaving } from "../http/leaving.ts";
-import { callError, failedCall, heldCall, lateCall } from "./call_errors.ts";
+import { callError, failedCall, heldCall, lateCall, unsentCall } from "./call_errors.ts";
 import type { FinalTasks } from "./final_tasks.ts";
 
 const WAIT_SECONDS_MAX = 590;
@@ -121,7 +122,10 @@ export async function answeredOf(
   const { project, id } = task;
   if (task.status === "submitted") {
     await tasks.cancel(project, id);
-    throw heldCall(task.held, clock.wallMs());
+    if (task.held.length > 0) throw heldCall(task.held, clock.wallMs());
+    const [open] = (await tasks.objects(project, id, { limit: 1 })).items;
+    const isUnsent = open?.error?.code === "cancelled" && open.error.attempts === 0;
+    throw isUnsent ? unsentCall() : lateCall(false);
   }
   const [object] = (await tasks.objects(project, task, { limit: 1 })).items;
   if (object?.status !== "completed") throw failedCall(object?.error ?? GONE);

@@ -1,7 +1,7 @@
 /**
  * Calls that wait for the end of tasks with a deadline, or of tasks that an earlier call made.
  *
- *   waiting -> final | the time of the call is over | its client has left
+ *   waiting -> final | the time of the call is over | its client has left | nobody waits any more, because this process ends its work
  */
 import type { Clock } from "../../clock.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
@@ -13,6 +13,7 @@ export class FinalTasks {
   readonly #tasks: Pick<Tasks, "task" | "onFinished">;
   readonly #waiting = new Map<string, Set<() => void>>();
   #stopListening: (() => void) | undefined;
+  #isClosed = false;
 
   constructor(clock: Pick<Clock, "timer">, tasks: Pick<Tasks, "task" | "onFinished">) {
     this.#clock = clock;
@@ -25,7 +26,9 @@ export class FinalTasks {
     });
   }
 
+  /** Nobody waits from now on. May be called twice. */
   close(): void {
+    this.#isClosed = true;
     this.#stopListening?.();
     for (const callers of this.#waiting.values()) for (const wake of callers) wake();
   }
@@ -57,7 +60,7 @@ export class FinalTasks {
     this.#waiting.set(id, callers.add(wake));
     const timer = this.#clock.timer(waitMs, wake, { keepsAlive: false });
     signal.addEventListener("abort", wake, { once: true });
-    if (signal.aborted) wake();
+    if (signal.aborted || this.#isClosed) wake();
     return {
       ended,
       end: () => {

@@ -10,8 +10,8 @@ import { FinalTasks } from "./final_tasks.ts";
 import { registerModelRoutes } from "./models.ts";
 import { registerResponseRoutes } from "./responses.ts";
 
-/** /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/responses. */
-export function registerFrontRoutes(app: FastifyInstance, context: ServiceContext): void {
+/** /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/responses. The returned function ends the waits of all calls. */
+export function registerFrontRoutes(app: FastifyInstance, context: ServiceContext): () => void {
   const finals = new FinalTasks(context.clock, context.tasks);
   finals.open();
   app.addHook("onClose", async () => finals.close());
@@ -20,4 +20,5 @@ export function registerFrontRoutes(app: FastifyInstance, context: ServiceContex
   registerChatRoute(app, context, calls);
   registerEndpointRoutes(app, context, calls);
   registerResponseRoutes(app, context, calls);
+  return () => finals.close();
 }

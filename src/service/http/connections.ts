@@ -6,6 +6,7 @@
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
  *   an unknown `Expect`          refused with 417, and closed
+ *   answered before it arrived   the rest is read and dropped, so that the client reads its answer: at most 30 s, and as long as it comes
  *
  * Once the server drains:
  *
@@ -29,6 +30,10 @@ const UPLOAD_BYTES_MIN = 1024 * 1024;
 const LOOKS = 10;
 /** A client that still writes loses the answer when the connection is closed under it. */
 const LINGER_MS = 500;
+/** As long as nginx does (`lingering_time`). */
+const LINGER_MAX_MS = 30_000;
+/** Without a byte of the rest. */
+const STILL_MS = 2_000;
 /** Requests that a client sent just before it read about the end have so long to arrive. */
 const ARRIVAL_MS = 500;
 /** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
@@ -60,6 +65,7 @@ export class Connections {
     this.#limits = limits;
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
+      this.#lingerAtEnd(socket);
       if (this.#isDraining) this.#drain(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
@@ -98,6 +104,33 @@ export class Connections {
     }
     socket.end(refusalText(String(error.code)));
     this.#clock.timer(LINGER_MS, () => socket.destroy(), { keepsAlive: false });
+  }
+
+  /** Node closes with `destroySoon` after the last answer: bytes that are unread then reset the connection, and the answer with it. */
+  #lingerAtEnd(socket: Socket): void {
+    const destroySoon = socket.destroySoon.bind(socket);
+    socket.destroySoon = () => {
+      const request = this.#exchanges.get(socket)?.request;
+      if (request === undefined || request.complete || this.#isDraining) return destroySoon();
+      request.once("end", destroySoon).resume();
+      socket.end();
+      this.#destroyWhenStill(socket);
+    };
+  }
+
+  #destroyWhenStill(socket: Socket): void {
+    const untilMs = this.#clock.nowMs() + LINGER_MAX_MS;
+    let timer: Timer;
+    const arm = (): void => {
+      const { bytesRead } = socket;
+      const look = (): void => {
+        if (socket.bytesRead === bytesRead || this.#clock.nowMs() >= untilMs) socket.destroy();
+        else arm();
+      };
+      timer = this.#clock.timer(STILL_MS, look, { keepsAlive: false });
+    };
+    arm();
+    socket.once("close", () => timer.cancel());
   }
 
   /** Closes what does nothing, now and from now on; to be called before the server closes. */

@@ -2,9 +2,10 @@
  * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes
  * that do not take any.
  */
+import type { IncomingHttpHeaders } from "node:http";
 import { PerigeeError } from "../../errors.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
-import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
+import type { FastifyInstance } from "./fastify.ts";
 import { queryWords } from "./query_words.ts";
 
 /** The error that Fastify expects. */
@@ -78,13 +79,21 @@ export function refuseUnread(app: FastifyInstance): void {
       if (unknown !== undefined) return done(unknown);
     }
     const hasBody = saysSomething(request.body) || (isRead(request.method) && hasBytes(request.headers));
-    if (schema?.body === undefined && config.form === undefined && hasBody)
-      return done(new PerigeeError("usage", NO_BODY, { details: { param: "body" } }));
+    if (schema?.body === undefined && config.form === undefined && hasBody) return done(bodyRefusal());
     done();
   });
 }
 
-const NO_BODY = "body: this address takes no body; leave it out";
+/** The refusal of a body that nobody reads, by the headers of a GET or HEAD; undefined without one. */
+export function unreadBody(headers: IncomingHttpHeaders): PerigeeError | undefined {
+  return hasBytes(headers) ? bodyRefusal() : undefined;
+}
+
+function bodyRefusal(): PerigeeError {
+  return new PerigeeError("usage", "body: this address takes no body; leave it out", {
+    details: { param: "body" },
+  });
+}
 
 /** Fastify reads no body of these. */
 function isRead(method: string): boolean {
@@ -92,7 +101,7 @@ function isRead(method: string): boolean {
 }
 
 /** Whether a body that nobody reads has content: two bytes are an empty object. */
-function hasBytes(headers: FastifyRequest["headers"]): boolean {
+function hasBytes(headers: IncomingHttpHeaders): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > "{}".length;
 }
 

@@ -270,9 +270,9 @@ export class LotTasks {
     return openCountsOf(this.#lots.openLots);
   }
 
-  /** Nothing is sent any more. */
-  release(): void {
-    this.#lots.release();
+  /** Nothing is sent any more; with `isAll`, nobody waits. */
+  release(isAll = false): void {
+    this.#lots.release(isAll);
   }
 
   async close(): Promise<void> {

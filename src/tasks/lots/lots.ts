@@ -178,12 +178,12 @@ export class Lots {
     return this.#unread.items(project, deadlineMs, this.#open.values());
   }
 
-  /** Nothing is sent any more: nobody waits for lots of which nothing is in flight. */
-  release(): void {
+  /** Nothing is sent any more: nobody waits for lots of which nothing is in flight, or for any. */
+  release(isAll = false): void {
     if (this.#isClosed) return;
-    for (const lot of this.#open.values()) if ((lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
+    for (const lot of this.#open.values()) if (isAll || (lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
     const { clock } = this.#options.core.storage;
-    clock.timer(RELEASE_MS, () => this.release(), { keepsAlive: false });
+    clock.timer(RELEASE_MS, () => this.release(isAll), { keepsAlive: false });
   }
 
   close(): void {

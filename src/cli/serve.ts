@@ -14,7 +14,7 @@ import { createPerigeeService, type PerigeeService, type PerigeeServiceOptions }
 import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
-import { freeHeap } from "./heap.ts";
+import { boundHeap, freeHeap } from "./heap.ts";
 import { readConfiguration } from "./setup/config_file.ts";
 import { CONFIG_NAMES } from "./setup/found_files.ts";
 import { signalled } from "./signals.ts";
@@ -38,7 +38,6 @@ const CLOSE_MS_MAX = 35_000;
 
 /** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
 export async function serve(options: Record<string, unknown>): Promise<number> {
-  freeHeap();
   emptyCoreDumps();
   refuseHeapSnapshots(process.env, process.execArgv);
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
@@ -69,6 +68,7 @@ interface Served {
 async function open(options: PerigeeServiceOptions, given: ServeArguments): Promise<Served> {
   const { host, port, store = options.fleet?.store } = given;
   if (store === undefined) {
+    freeHeap();
     const service = await createPerigeeService(options);
     return {
       listen: () => service.listen({ host, port }),
@@ -76,6 +76,7 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
       close: () => service.close(),
     };
   }
+  const heap = boundHeap(systemClock);
   const { openFleetWorker } = await import("../fleet/index.ts");
   const { objects, role, name, privateHost, privatePort } = given;
   const said = Object.entries({ objects, role, name, privateHost, privatePort }).filter(
@@ -90,7 +91,7 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
   return {
     listen: async () => worker.url,
     failed: new Promise(() => undefined),
-    close: () => worker.close(),
+    close: () => worker.close().finally(() => heap.cancel()),
   };
 }
 

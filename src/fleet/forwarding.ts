@@ -108,7 +108,7 @@ function relay(answer: IncomingMessage, { request, response }: RoutedRequest, do
   const passed = withoutCoding(passedHeaders(rawHeaders, headers.connection));
   if (!request.complete) passed.push("connection", "close");
   response.writeHead(statusCode, statusMessage, passed);
-  response.flushHeaders();
+  if (headers["content-length"] === undefined) response.flushHeaders(); // a stream may not begin for long; else one write less
   answer.on("error", () => undefined); // it closes then
   const events = isStreamedCall(request, answer) ? wholeEvents() : undefined;
   (events === undefined ? answer : answer.pipe(events.through)).pipe(response);

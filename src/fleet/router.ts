@@ -84,7 +84,7 @@ interface Journey {
 }
 
 /** Which partition answers; undefined while none can. */
-type Place = () => Promise<number | undefined>;
+type Place = () => number | undefined | Promise<number | undefined>;
 
 export class FleetRouter {
   readonly #options: RouterOptions;
@@ -151,11 +151,11 @@ export class FleetRouter {
       const decided = projectOfDecision(request);
       const owner =
         decided === VENDOR_NAMESPACE ? await homes.assigned(decided) : await homes.claimed(decided);
-      return async () => owner ?? homes.known(project) ?? (await homes.assigned(project));
+      return () => owner ?? homes.known(project) ?? homes.assigned(project);
     }
     const linked = projectOfLink(request);
     const home = linked === undefined ? undefined : await homes.claimed(linked);
-    return async () => home ?? this.#anyPart();
+    return () => home ?? this.#anyPart();
   }
 
   #anyPart(): number | undefined {
@@ -166,7 +166,8 @@ export class FleetRouter {
     const { clock, directory, local } = this.#options;
     const { request, response } = journey;
     for (;;) {
-      const part = await this.#within(journey, place());
+      const placed = place();
+      const part = placed instanceof Promise ? await this.#within(journey, placed) : placed; // no timer for a known home
       if (response.destroyed) return;
       if (part !== undefined) {
         const isUnread = journey.body === undefined || journey.body.byteLength === 0;

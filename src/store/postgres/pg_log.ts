@@ -60,44 +60,49 @@ export class PgLog {
 
   /** Throws `conflict` after a part of the commit: roll back the transaction then. */
   async commit(commit: Omit<LogCommit, "outputs">): Promise<void> {
+    await allDone(this.#sent(commit));
+  }
+
+  /** Sends the statements of a commit, in their order. */
+  *#sent(commit: Omit<LogCommit, "outputs">): Iterable<Promise<void>> {
     const { names, accepted, dropped, answers, bodies, erased, removed, sequence, records, cutTo } = commit;
     if (names.length > 0)
-      await this.#run(
+      yield this.#run(
         `INSERT INTO perigee_log_names (part, number, crc, text)
          SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[])`,
         names.map(([number]) => number),
         names.map(([number, text]) => nameCrc(number, text)),
         names.map(([, text]) => text),
       );
-    if (accepted.numbers.length > 0) await this.#accept(accepted);
+    if (accepted.numbers.length > 0) yield this.#accept(accepted);
     if (dropped.tasks.length > 0)
-      await this.#run(
+      yield this.#run(
         `DELETE FROM perigee_log_answers AS a USING unnest($2::bigint[], $3::bigint[]) AS d (task, item)
          WHERE a.part = $1 AND a.task = d.task AND a.item = d.item`,
         dropped.tasks,
         dropped.items,
       );
-    if (answers.tasks.length > 0) await this.#answer(answers);
-    for (const [task, body, isSpent] of bodies) await this.#rebody(task, body, isSpent);
-    if (erased.length > 0) await this.#erase(erased);
+    if (answers.tasks.length > 0) yield this.#answer(answers);
+    for (const [task, body, isSpent] of bodies) yield this.#rebody(task, body, isSpent);
+    if (erased.length > 0) yield this.#erase(erased);
     if (removed.length > 0) {
-      await this.#run(
+      yield this.#run(
         "DELETE FROM perigee_log_tasks WHERE part = $1 AND number = ANY ($2::bigint[])",
         removed,
       );
-      await this.#run(
+      yield this.#run(
         "DELETE FROM perigee_log_answers WHERE part = $1 AND task = ANY ($2::bigint[])",
         removed,
       );
     }
-    await this.#run(
+    yield this.#run(
       "INSERT INTO perigee_log_entries (part, sequence, crc, records) VALUES ($1, $2, $3, $4)",
       sequence,
       entryCrc(sequence, records),
       records,
     );
     if (cutTo > 0)
-      await this.#run("DELETE FROM perigee_log_entries WHERE part = $1 AND sequence <= $2", cutTo);
+      yield this.#run("DELETE FROM perigee_log_entries WHERE part = $1 AND sequence <= $2", cutTo);
   }
 
   /** One page of entries after a sequence, in order; empty at the end. */
@@ -261,14 +266,15 @@ export class PgLog {
   }
 
   async #erase(tasks: readonly number[]): Promise<void> {
-    await this.#run(
+    const requests = this.#run(
       "UPDATE perigee_log_tasks SET request = NULL, request_crc = NULL WHERE part = $1 AND number = ANY ($2::bigint[])",
       tasks,
     );
-    await this.#run(
+    const texts = this.#run(
       "UPDATE perigee_log_answers SET text = NULL, text_crc = NULL WHERE part = $1 AND task = ANY ($2::bigint[])",
       tasks,
     );
+    await allDone([requests, texts]);
   }
 
   /** Runs a statement whose `$1` is the partition. */
@@ -280,6 +286,11 @@ export class PgLog {
   async #run(sql: string, ...values: readonly PgValue[]): Promise<void> {
     await this.#query(sql, this.#part, ...values);
   }
+}
+
+/** Waits for statements of one transaction that were sent together. The first one that failed is the cause: the transaction refuses those after it. */
+async function allDone(sent: Iterable<Promise<void>>): Promise<void> {
+  for (const done of await Promise.allSettled(sent)) if (done.status === "rejected") throw done.reason;
 }
 
 /** Where each part begins among bytes that hold them end to end; PostgreSQL counts from 1. */

@@ -59,8 +59,8 @@ export class PgPartition {
   }
 
   /**
-   * Call it at the start of a transaction. Resolves with false, and counts it, if the last transaction was committed after all: it was under way
-   * when its session was lost, and this one has waited for its end. Throws `store_failed` when the partition has another owner.
+   * Call it at the start of a transaction. Resolves with false if the row is not as this owner has left it: roll back, then ask `wasCommitted`. What
+   * was done meanwhile in the transaction is void.
    */
   async renew(query: PgQuery): Promise<boolean> {
     const { count } = await query(
@@ -71,7 +71,7 @@ export class PgPartition {
       this.#commits,
       LEASE_MS,
     );
-    return count > 0 || !(await this.wasCommitted(query));
+    return count > 0;
   }
 
   /**
@@ -91,7 +91,10 @@ export class PgPartition {
     this.#commits += 1;
   }
 
-  /** After a lost session: resolves with whether the transaction that `renew` began was committed, and counts it if so. Throws `store_failed` as `renew` does. */
+  /**
+   * After a lost session: resolves with whether the transaction that `renew` began was committed, and counts it if so: it may have been under way when
+   * the session was lost, and `renew` has waited for its end. Throws `store_failed` when the partition has another owner.
+   */
   async wasCommitted(query: PgQuery): Promise<boolean> {
     const { rows } = await query(
       "SELECT commits FROM perigee_partitions WHERE part = $1 AND epoch = $2",

@@ -4,6 +4,9 @@
  *   connected -> lost    (the server or the network ended it, or a query was not answered in time: every later query rejects)
  *             -> ended   (`end`)
  *
+ * Statements are sent without waiting for the answers of those before them (`pipeline` of pg 8.23; an older one waits), those of one turn in one write.
+ * They are done in their order. After one that failed in a transaction, the others of it fail too.
+ *
  * To replace `pg`: any client works that runs prepared statements with binary parameters, one after another on one connection.
  */
 import type { ClientBase, ClientConfig } from "pg";
@@ -36,7 +39,7 @@ export interface PgResult {
 /** Runs one statement with its values for `$1`, `$2` and so on. Rejects with the error of `pg`, after 30 s at the latest. */
 export type PgQuery = (sql: string, ...values: readonly PgValue[]) => Promise<PgResult>;
 
-/** One session, for one statement after another. */
+/** One session. Statements are done one after another, in the order of the calls, which need not wait for each other. */
 export interface PgSession {
   readonly query: PgQuery;
   /** Several statements at once, without values. */
@@ -57,21 +60,49 @@ export async function connectPg(url: string): Promise<PgSession> {
     throw error;
   }
   const names = new Map<string, string>();
+  const send = sender(client);
   return {
     query: async (sql, ...values) => {
       const name = names.get(sql) ?? `perigee_${names.size}`;
       names.set(sql, name);
-      const { rows, rowCount } = await client.query({ name, text: sql, values: values.map(boundValue) });
+      const bound = { name, text: sql, values: values.map(boundValue) };
+      const { rows, rowCount } = await send(() => client.query(bound));
       return { rows, count: rowCount ?? 0 };
     },
     script: async (sql) => {
-      await client.query(sql);
+      await send(() => client.query(sql));
     },
     end: () => end(client),
   };
 }
 
+/** Calls of one turn are written together; a `pg` without a pipeline, whose queue is deprecated, gets one after another. */
+function sender(client: ClientBase & Ending): <T>(send: () => Promise<T>) => Promise<T> {
+  if (client.pipeline !== true) {
+    let last: Promise<unknown> = Promise.resolve();
+    return (send) => {
+      const sent = last.then(send, send);
+      last = sent.catch(() => undefined);
+      return sent;
+    };
+  }
+  const stream = streamOf(client);
+  let isCorked = false;
+  return (send) => {
+    if (!isCorked) {
+      isCorked = true;
+      stream?.cork?.();
+      process.nextTick(() => {
+        isCorked = false;
+        stream?.uncork?.();
+      });
+    }
+    return send();
+  };
+}
+
 const SETTINGS: ClientConfig = {
+  pipeline: true,
   application_name: "perigee",
   connectionTimeoutMillis: CONNECT_MS,
   query_timeout: QUERY_MS,
@@ -93,18 +124,27 @@ async function loadPg(): Promise<{ readonly Client: new (config: ClientConfig) =
 }
 
 interface Ending {
+  /** Absent before pg 8.23. */
+  readonly pipeline?: boolean;
   end(): Promise<void>;
 }
 
 /** Does not wait for the server, which may not answer: it receives the end of the session, or notices that the connection is closed. */
 function end(client: ClientBase & Ending): void {
-  const { connection } = client as unknown as { readonly connection?: { readonly stream?: Destroyable } }; // pg has no other way
+  const stream = streamOf(client);
   void client.end().catch(() => undefined);
-  connection?.stream?.destroy?.();
+  stream?.destroy?.();
 }
 
-interface Destroyable {
+interface ClientStream {
+  cork?(): void;
+  uncork?(): void;
   destroy?(): void;
+}
+
+function streamOf(client: ClientBase): ClientStream | undefined {
+  const { connection } = client as unknown as { readonly connection?: { readonly stream?: ClientStream } }; // pg has no other way
+  return connection?.stream;
 }
 
 function boundValue(value: PgValue): unknown {

@@ -80,7 +80,9 @@ export class BenchFleet {
     for (const child of this.#children) child.kill("SIGTERM");
     await Promise.all(
       this.#children.map((child) =>
-        child.exitCode === null ? new Promise((resolve) => child.once("exit", resolve)) : undefined,
+        child.exitCode === null && child.signalCode === null
+          ? new Promise((resolve) => child.once("exit", resolve))
+          : undefined,
       ),
     );
     await this.postgres.remove();

@@ -101,10 +101,11 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     handle(request, response).catch(() => response.destroy()); // the worker has left the database of the fleet
   };
+  const connections = new Connections(server, clock, SERVER_LIMITS);
   server.on("request", answer);
-  server.on("checkContinue", answer);
+  server.on("checkContinue", (...exchange) => server.emit("request", ...exchange));
   server.maxHeadersCount = 0;
-  return opened(clock, server, { ...options, drainMs: DRAIN_MS });
+  return opened(clock, server, { ...options, drainMs: DRAIN_MS }, () => connections.drain());
 }
 
 /** Asks for the body once the service reads it: what it refuses by its headers is answered before the body is under way. */

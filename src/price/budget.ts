@@ -70,9 +70,13 @@ export class Cap {
     this.#drawn = drawn;
   }
 
-  /** Has another amount from now on. Throws `usage` for an impossible one. */
-  limit(capUsd: number): void {
+  /** Has this amount from now on, and returns whether that is another one. Throws `usage` for an impossible one. */
+  limit(capUsd: number): boolean {
+    const before = this.#capNanos;
     this.#capNanos = capNanosOf(capUsd);
+    const isOther = this.#capNanos !== before;
+    if (isOther) this.#drawn?.renamed();
+    return isOther;
   }
 
   /** Counts what was spent under it by what has no budget here. */

@@ -111,11 +111,16 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     expect(cost.billed_usd).toBeGreaterThan(0.012 - 0.0042); // less is left than one item may cost
     const other = await world.run("capped.jsonl", "capped.out.jsonl", ["--model", "local:small"]).ended;
     expect(other).toMatchObject({ code: 2, stdout: expect.stringContaining("conflict") });
+    const raised = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "0.017"]).ended;
+    const higher = JSON.parse(raised.stdout) as Summary;
+    expect([raised.code, higher.status], raised.stderr).toEqual([3, "paused"]);
+    expect(higher.cost.billed_usd).toBeGreaterThan(0.017 - 0.0042);
+    expect(higher.cost.billed_usd).toBeLessThanOrEqual(0.017);
     const rest = await world.run("capped.jsonl", "capped.out.jsonl", ["--max-cost", "1"]).ended;
     expect(rest.code, rest.stderr).toBe(0);
     expect(new Set(outputOf("capped.out.jsonl").map(({ key }) => key)).size).toBe(items.length);
     expect(world.requests - before).toBe(items.length);
-    expect((JSON.parse(rest.stdout) as Summary).requests_sent).toBe(items.length - counts.completed);
+    expect((JSON.parse(rest.stdout) as Summary).requests_sent).toBe(items.length - higher.counts.completed);
   });
 
   it("is refused before anything is sent for two lines of one key, and for what only one machine does", async () => {

@@ -7,6 +7,7 @@ import { systemClock } from "../../src/clock.ts";
 import { FleetAccess } from "../../src/fleet/fleet_access.ts";
 import { PART_HEADER, SECRET_HEADER } from "../../src/fleet/hop_headers.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "../../src/fleet/ports.ts";
+import type { Handler } from "../../src/fleet/router.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 const AT = { host: "127.0.0.1", port: 0 };
@@ -89,6 +90,38 @@ describe("the public port of a worker that leaves", () => {
   });
 });
 
+/** One that answers for partition 7. */
+async function privatePort(handler: Handler): Promise<FleetPort> {
+  const verifier = { verify: () => undefined };
+  const access = new FleetAccess({ verifier, look: async () => undefined, isForm: () => false });
+  const handlerOf = (part: number) => (part === 7 ? handler : undefined);
+  const known = { access, local: { handlerOf, isDraining: () => false }, directory: { isFresh: true } };
+  const port = await openPrivatePort(systemClock, { ...AT, secret: "s", ...known });
+  closers.push(() => port.close());
+  return port;
+}
+
+describe("the private port of a worker", () => {
+  it("reads the rest of a body that it asked for and then refused, so that the other worker reads the answer", async () => {
+    const port = await privatePort((request, response) => {
+      const refuse = () => response.writeHead(413, { connection: "close" }).end();
+      request.once("data", refuse);
+    });
+    const client = await clientOf(port);
+    const bytes = 64 * 1024 * 1024;
+    const expecting = ["expect: 100-continue", `${SECRET_HEADER}: s`, `${PART_HEADER}: 7`];
+    client.socket.write(post("/", expecting).replace("content-length: 0", `content-length: ${bytes}`));
+    await once(client.socket, "data");
+    client.socket.pause();
+    const chunk = Buffer.alloc(1024 * 1024, "x");
+    for (let sent = 0; sent < bytes; sent += chunk.byteLength)
+      if (!client.socket.write(chunk)) await once(client.socket, "drain");
+    client.socket.resume();
+    await client.ended;
+    expect(client.text).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 413 /);
+  });
+});
+
 describe("1,200 headers", () => {
   const many = Array.from({ length: 1_200 }, (_, index) => `x${index}: 1`);
   const last = "idempotency-key: the-last";
@@ -108,14 +141,7 @@ describe("1,200 headers", () => {
   });
 
   it("all arrive through the private port, with those that workers add after them", async () => {
-    const verifier = { verify: () => undefined };
-    const access = new FleetAccess({ verifier, look: async () => undefined, isForm: () => false });
-    const handlerOf = (part: number) => (part === 7 ? counted : undefined);
-    const local = { handlerOf, isDraining: () => false };
-    const known = { access, local, directory: { isFresh: true } };
-    const port = await openPrivatePort(systemClock, { ...AT, secret: "s", ...known });
-    closers.push(() => port.close());
-    const client = await clientOf(port);
+    const client = await clientOf(await privatePort(counted));
     client.socket.write(post("/", [...many, last, `${SECRET_HEADER}: s`, `${PART_HEADER}: 7`]));
     await client.ended;
     expect(client.text).toContain("1200 the-last");

@@ -330,4 +330,28 @@ describe("a cap that several share", () => {
     const read = new SharedMoney(JSON.parse(JSON.stringify(set.toState())));
     expect(read.draw(300, ask("a", 2, { capNano: 10 }))).toMatchObject({ nano: 10, capNano: 100 });
   });
+
+  it("that was exhausted and has another amount waits for the next answer, whatever an earlier ask is answered", () => {
+    const shared = new Shared();
+    let lacks = 0;
+    const drawn = new DrawnMoney({ holder: "a", epoch: 1 }, () => {
+      lacks += 1;
+    });
+    const cap = new Cap(10 / NANO, "cap", drawn);
+    const asked = (nowMs: number): void => cap.answered(shared.draw(nowMs, cap.ask()!)!);
+    cap.lacks(10);
+    asked(0);
+    cap.move(0, 10);
+    expect(cap.fits(1)).toBe("exhausted");
+    cap.lacks(1);
+    const late = cap.ask()!;
+    expect(cap.limit(10 / NANO)).toBe(false);
+    expect(cap.limit(20 / NANO)).toBe(true);
+    expect(cap.fits(1)).toBe("wait");
+    cap.answered(shared.draw(500, late)!);
+    expect(cap.fits(1)).toBe("wait");
+    cap.lacks(1);
+    asked(1_000);
+    expect([cap.fits(1), cap.capUsd, lacks]).toEqual(["ok", 20 / NANO, 3]);
+  });
 });

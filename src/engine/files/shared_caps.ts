@@ -142,9 +142,9 @@ export class SharedCaps {
   async limit({ name, usd }: CapTerms): Promise<void> {
     const { cap, draws } = await this.#shared(name);
     const beforeUsd = cap.capUsd;
-    cap.limit(usd);
+    if (cap.limit(usd)) draws?.renew();
+    else draws?.soon();
     if (cap.capUsd > beforeUsd) this.#options.onRaised();
-    draws?.soon();
   }
 
   /** The run is over in this process; its budget is closed. */

@@ -48,7 +48,13 @@ export class CapDraws {
     this.#options = options;
   }
 
-  /** Draws soon: an item waits, or the cap of this process has changed. */
+  /** The cap of this process has changed: a draw may bring what the last one was refused. */
+  renew(): void {
+    this.#isRefused = false;
+    this.soon();
+  }
+
+  /** Draws soon: an item waits, or a run has joined. */
   soon(): void {
     this.#lacks = true;
     if (!this.#isDrawing && !this.#isRefused)

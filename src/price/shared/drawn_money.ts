@@ -33,7 +33,7 @@ export class DrawnMoney {
   /** Reserved since the last ask, also what has ended meanwhile. */
   #reservedNano = 0;
   /** As of the last ask. */
-  readonly #last = { unusedNano: 0, committedNano: 0, roseNano: 0 };
+  readonly #last = { unusedNano: 0, committedNano: 0, roseNano: 0, isRenamed: false };
   #isStarved = false;
 
   /** `onLack`: called when an item waits for money, as often as one does. */
@@ -50,6 +50,12 @@ export class DrawnMoney {
   /** The cap in force for all as of the last answer; Infinity before the first. */
   get capNano(): number {
     return this.#answer?.capNano ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** This process has another amount of the cap: what the last answer said of it, and that of an ask under way, does not hold any more. */
+  renamed(): void {
+    this.#last.isRenamed = true;
+    if (this.#answer !== undefined) this.#answer = { ...this.#answer, capNano: Number.POSITIVE_INFINITY };
   }
 
   /** Whether an item waits for the next answer. */
@@ -99,6 +105,7 @@ export class DrawnMoney {
     const leftNano = unusedNano - returnedNano;
     const lackedNano = this.#lackedNano;
     this.#sequence += 1;
+    this.#last.isRenamed = false;
     this.#asked = {
       ...{ ...this.#owner, sequence: this.#sequence, capNano, spentNano, heldNano, returnedNano },
       wantedNano: Math.max(0, targetNano - leftNano),
@@ -114,7 +121,7 @@ export class DrawnMoney {
   answered(grant: MoneyGrant): void {
     this.#isStarved = (this.#asked?.leastNano ?? 0) > 0 && grant.nano === 0;
     this.#asked = undefined;
-    this.#answer = grant;
+    this.#answer = this.#last.isRenamed ? { ...grant, capNano: Number.POSITIVE_INFINITY } : grant;
     this.#grantNano = grant.totalNano;
   }
 

@@ -77,6 +77,9 @@ export class Connections {
         markBytes: socket.bytesRead,
         markMs: clock.nowMs(),
       });
+      response.once("finish", () => {
+        if (!request.complete) this.#boundRest(request);
+      });
       if (this.#isDraining) this.#drain(socket);
     });
     // Without a listener, Node answers it without a body.
@@ -112,13 +115,14 @@ export class Connections {
     socket.destroySoon = () => {
       const request = this.#exchanges.get(socket)?.request;
       if (request === undefined || request.complete || this.#isDraining) return destroySoon();
-      request.once("end", destroySoon).resume();
+      request.once("end", destroySoon);
       socket.end();
-      this.#destroyWhenStill(socket);
     };
   }
 
-  #destroyWhenStill(socket: Socket): void {
+  /** Of a request that was answered before it arrived, on a connection that is kept as well: Node reads the rest for as long as it comes. */
+  #boundRest(request: IncomingMessage): void {
+    const { socket } = request;
     const untilMs = this.#clock.nowMs() + LINGER_MAX_MS;
     let timer: Timer;
     const arm = (): void => {
@@ -130,7 +134,8 @@ export class Connections {
       timer = this.#clock.timer(STILL_MS, look, { keepsAlive: false });
     };
     arm();
-    socket.once("close", () => timer.cancel());
+    request.once("close", () => timer.cancel());
+    request.unpipe().resume(); // what read it may have stopped, or stop later
   }
 
   /** Closes what does nothing, now and from now on; to be called before the server closes. */

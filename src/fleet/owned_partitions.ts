@@ -21,9 +21,10 @@ import type { Clock } from "../clock.ts";
 import { hasCode } from "../errors.ts";
 import type { Handover, PerigeeService } from "../service/perigee_service.ts";
 import type { SpacedStore } from "../store/threaded_store.ts";
+import { BROKEN_OFF } from "./hops/hops.ts";
 import { inTime } from "./in_time.ts";
 import type { OwnState } from "./placement.ts";
-import type { Handler, LocalServices } from "./router.ts";
+import { type Handler, type LocalServices, refuse } from "./router.ts";
 
 /** A partition that was opened. */
 export interface OpenedPartition {
@@ -222,6 +223,7 @@ export class OwnedPartitions implements LocalServices {
     await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
     if (isClosed) await opened.closeFiles().catch(() => undefined);
     else onNotice(`the service of partition ${part} did not close in time`);
+    for (const response of owned.responses) breakOff(response);
   }
 
   #closeMs({ isLost }: OwnPartition): number {
@@ -229,6 +231,12 @@ export class OwnedPartitions implements LocalServices {
     if (this.#leavingMs === undefined) return CLOSE_MS;
     return Math.max(CLOSE_MS_MIN, this.#leavingMs + LEAVING_MS - this.#options.clock.nowMs());
   }
+}
+
+/** Nobody answers it any more, and its client would wait for ever. */
+function breakOff(response: ServerResponse): void {
+  if (response.headersSent) response.destroy();
+  else refuse(response, BROKEN_OFF);
 }
 
 function isEnding(state: OwnPartition["state"]): boolean {

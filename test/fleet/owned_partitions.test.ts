@@ -46,6 +46,29 @@ async function opened({ inFlightMs = 0, closes = false } = {}) {
   return { clock, owned, fail, done, answers };
 }
 
+/** What was done with it is its `ends`. */
+function response(headersSent: boolean) {
+  const ends: unknown[] = [];
+  const made = Object.assign(new EventEmitter(), {
+    ...{ headersSent, ends, req: { complete: true } },
+    destroy: () => void ends.push("destroyed"),
+    writeHead: (status: number) => void ends.push(status),
+    end: () => undefined,
+  });
+  return made as unknown as ServerResponse & typeof made; // what is used of one
+}
+
+it("answers that are still under way once a partition is released are broken off: nobody gives them any more", async () => {
+  const { clock, owned } = await opened();
+  const [begun, waiting, over] = [response(true), response(false), response(false)];
+  for (const each of [begun, waiting, over]) owned.handlerOf(1, GET)?.(GET, each);
+  over.emit("close");
+  const released = owned.release(1);
+  await clock.advance(10_000);
+  await released;
+  expect([begun.ends, waiting.ends, over.ends]).toEqual([["destroyed"], [502], []]);
+});
+
 it("a planned release waits for what is in flight, and the partition answers and accepts meanwhile, but for calls that would wait", async () => {
   const { clock, owned, done, answers } = await opened({ inFlightMs: 12_000, closes: true });
   expect([answers(GET), answers(CALL), owned.isDraining(1)]).toEqual([true, true, false]);
@@ -67,8 +90,8 @@ it("a planned release waits for what is in flight, and the partition answers and
 
 it("a planned release goes on sending until the calls that wait are answered or streamed, for 20 s at most, but not when the worker leaves", async () => {
   const { clock, owned, done } = await opened({ closes: true });
-  const [answered, streamed] = [new EventEmitter(), Object.assign(new EventEmitter(), { headersSent: true })];
-  for (const response of [answered, streamed]) owned.handlerOf(1, CALL)?.(CALL, response as ServerResponse);
+  const [answered, streamed] = [response(false), response(true)];
+  for (const each of [answered, streamed]) owned.handlerOf(1, CALL)?.(CALL, each);
   void owned.release(1);
   await clock.advance(5_000);
   expect(done).toEqual([]);
@@ -77,7 +100,7 @@ it("a planned release goes on sending until the calls that wait are answered or 
   expect(done[0]).toBe("drain 5050");
   for (const isLeaving of [false, true]) {
     const other = await opened({ closes: true });
-    other.owned.handlerOf(1, CALL)?.(CALL, new EventEmitter() as ServerResponse);
+    other.owned.handlerOf(1, CALL)?.(CALL, response(false));
     void other.owned.release(1);
     await other.clock.advance(10_000);
     if (isLeaving) void other.owned.releaseAll();

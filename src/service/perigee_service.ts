@@ -77,7 +77,7 @@ export interface Handover {
    * meanwhile, and what is accepted is for the next process. Never rejects.
    */
   drained(signal: AbortSignal): Promise<void>;
-  /** Clients wait no longer: each gets its task as it is. */
+  /** Clients stop waiting: each gets its task as it is. */
   release(): void;
 }
 

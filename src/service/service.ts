@@ -64,7 +64,7 @@ export interface HttpService {
   readonly plugin: (app: FastifyInstance) => Promise<void>;
   /** Its server, for `inject`. */
   readonly app: FastifyInstance;
-  /** Calls wait no longer for tasks with a deadline. */
+  /** Calls stop waiting for tasks with a deadline. */
   release(): void;
   /** Ends what is under way, at most 30 s. May be called twice. */
   close(): Promise<void>;

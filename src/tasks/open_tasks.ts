@@ -77,7 +77,7 @@ export interface OpenedTasks extends Tasks {
   ): Promise<void>;
   /** The engine sends nothing any more: callers wait only for what is in flight. Before `close`. */
   release(): void;
-  /** Another process takes the work over: callers wait no longer. After `release`. */
+  /** Another process takes the work over: callers stop waiting. After `release`. */
   releaseAll(): void;
   /** Accepts nothing more; the owner of the engine closes it. */
   close(): Promise<void>;

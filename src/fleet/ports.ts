@@ -94,7 +94,6 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
       response.setHeader(ELSEWHERE_HEADER, local.isDraining(part) ? DRAINING : "1");
       return refuse(response, ELSEWHERE);
     }
-    if (request.headers.expect !== undefined) continueWhenRead(request, response);
     dropWorkerHeaders(request);
     handler(request, response);
   };
@@ -103,19 +102,8 @@ export async function openPrivatePort(clock: Clock, options: PrivatePortOptions)
   };
   const connections = new Connections(server, clock, SERVER_LIMITS);
   server.on("request", answer);
-  server.on("checkContinue", (...exchange) => server.emit("request", ...exchange));
   server.maxHeadersCount = 0;
   return opened(clock, server, { ...options, drainMs: DRAIN_MS }, () => connections.drain());
-}
-
-/** Asks for the body once the service reads it: what it refuses by its headers is answered before the body is under way. */
-function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
-  const onListener = (event: string | symbol): void => {
-    if (event !== "data" && event !== "readable") return;
-    request.off("newListener", onListener);
-    if (!response.headersSent) response.writeContinue();
-  };
-  request.on("newListener", onListener);
 }
 
 async function opened(

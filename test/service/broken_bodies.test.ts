@@ -22,7 +22,10 @@ async function served(providers = {}) {
   const faults: unknown[] = [];
   const service = await createPerigeeService({
     ...{ dataDir, env: {}, threads: 1, providers, onFault: (error) => faults.push(error) },
-    verifier: { verify: () => ({ keyId: "k1", project: "red", scopes: SCOPES, isBeta: false }) },
+    verifier: {
+      verify: (key) =>
+        key === "Bearer unknown" ? undefined : { keyId: "k1", project: "red", scopes: SCOPES, isBeta: false },
+    },
   });
   onTestFinished(async () => {
     await service.close();
@@ -39,7 +42,8 @@ async function served(providers = {}) {
     socket.on("error", () => undefined);
     await once(socket, "connect");
     const closed = once(socket, "close");
-    socket.write([...head, "host: x", "authorization: Bearer k", "", body].join("\r\n"), () => {
+    const key = head.some((line) => line.startsWith("authorization:")) ? [] : ["authorization: Bearer k"];
+    socket.write([...head, "host: x", ...key, "", body].join("\r\n"), () => {
       if (leaves) setImmediate(() => socket.resetAndDestroy());
     });
     await closed;
@@ -88,6 +92,19 @@ it("an expectation other than 100-continue is refused in the form of all errors,
   );
   expect(faults).toEqual([]);
 });
+
+it.each([
+  ["a key that is unknown", ["authorization: Bearer unknown", "content-length: 2"], 401],
+  ["a body that is too large", ["content-length: 999999999999"], 413],
+] as const)(
+  "%s is refused without asking for the body, and the connection is closed",
+  async (_name, lines, status) => {
+    const { send } = await served();
+    const head = ["POST /v0/infer/ HTTP/1.1", JSON_BODY, "expect: 100-continue", ...lines];
+    const refused = await send(head, "");
+    expect(refused).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*\r\nconnection: close\r\n`, "i"));
+  },
+);
 
 it("the host and the key are read after 1,200 other headers", async () => {
   const { send } = await served();

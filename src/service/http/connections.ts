@@ -5,6 +5,7 @@
  *   a request that arrives       no byte for the idle time, or less than 1 MiB in five minutes: closed
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
+ *   `Expect: 100-continue`       asked for the body once it is read: what is refused by its headers need not be sent
  *   an unknown `Expect`          refused with 417, and closed
  *   answered before it arrived   the rest is read and dropped, so that the client reads its answer: at most 30 s, and as long as it comes
  *
@@ -81,6 +82,10 @@ export class Connections {
         if (!request.complete) this.#boundRest(request);
       });
       if (this.#isDraining) this.#drain(socket);
+    });
+    server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+      continueWhenRead(request, response);
+      server.emit("request", request, response);
     });
     // Without a listener, Node answers it without a body.
     server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
@@ -196,6 +201,20 @@ export class Connections {
       exchange.markMs = nowMs;
     }
   }
+}
+
+/** Answered before that, its client may send the body or not: on a connection that is kept, the next request could be taken for the body. */
+function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const { shouldKeepAlive } = response;
+  const onListener = (event: string | symbol): void => {
+    if (event !== "data" && event !== "readable") return;
+    request.off("newListener", onListener);
+    if (response.headersSent) return;
+    response.shouldKeepAlive = shouldKeepAlive;
+    response.writeContinue();
+  };
+  response.shouldKeepAlive = false;
+  request.on("newListener", onListener);
 }
 
 function isOver({ response }: Exchange): boolean {

@@ -120,18 +120,15 @@ export class Quotas {
 
   /** Counts one request. */
   add(nowMs: number, load: TokenLoad): CountedIn {
-    this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);
-    this.#inputTokens.add(nowMs, load.inputTokens);
-    this.#outputTokens.add(nowMs, load.outputTokens);
-    return { slot: this.#requests.add(nowMs, 1), drawn: this.#drawn?.spend(load) };
+    return { slot: this.#add(nowMs, load), drawn: this.#drawn?.spend(load) };
   }
 
   /** Counts a request from now on that waited after it was counted. */
   move(nowMs: number, { slot, drawn }: CountedIn, load: TokenLoad): CountedIn {
     this.#requests.adjust(nowMs, slot, -1);
     this.#adjust(nowMs, slot, -load.inputTokens, -load.outputTokens);
-    if (drawn !== undefined) this.#drawn?.takeBack(drawn, load);
-    return this.add(nowMs, load);
+    const slotNow = this.#add(nowMs, load);
+    return { slot: slotNow, drawn: drawn === undefined ? undefined : this.#drawn?.move(drawn, load) };
   }
 
   /** Replaces the tokens that were reserved by those actually used. */
@@ -139,6 +136,13 @@ export class Quotas {
     const inputDelta = actual.inputTokens - reserved.inputTokens;
     this.#adjust(nowMs, slot, inputDelta, actual.outputTokens - reserved.outputTokens);
     if (drawn !== undefined) this.#drawn?.settle(drawn, reserved, actual);
+  }
+
+  #add(nowMs: number, load: TokenLoad): number {
+    this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);
+    this.#inputTokens.add(nowMs, load.inputTokens);
+    this.#outputTokens.add(nowMs, load.outputTokens);
+    return this.#requests.add(nowMs, 1);
   }
 
   #adjust(nowMs: number, slot: number, inputDelta: number, outputDelta: number): void {

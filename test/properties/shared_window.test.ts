@@ -12,8 +12,15 @@ const WINDOW_MS = 60_000;
 const STEP_MS = 20;
 
 interface Spend {
-  readonly atMs: number;
+  atMs: number;
   units: number;
+}
+
+/** A request. `atMs`: when it is answered. */
+interface Sent {
+  mark: number;
+  readonly spend: Spend;
+  readonly atMs: number;
 }
 
 /** The place where the state is kept: as JSON, read and written by one at a time. */
@@ -41,6 +48,8 @@ interface ProcessTerms {
   /** Of an answer: share of the reserved units that was used; above 1 is not drawn, because it may exceed the limit. */
   readonly used: number;
   readonly answerMs: number;
+  /** How long after it was counted each third request leaves: its disk was slow. 0: all leave at once. */
+  readonly lateMs: number;
   /** From when to when it stands still. */
   readonly stopped: readonly [number, number];
 }
@@ -50,7 +59,9 @@ class Sender {
   readonly spends: Spend[] = [];
   readonly #terms: ProcessTerms;
   readonly #drawn: DrawnUnits;
-  readonly #open: { readonly mark: number; readonly spend: Spend; readonly atMs: number }[] = [];
+  readonly #open: Sent[] = [];
+  /** Counted, and not sent yet. */
+  readonly #late: Sent[] = [];
   #nextDrawMs = 0;
   #reply: { readonly atMs: number; readonly grant: ReturnType<SharedWindow["draw"]> } | undefined;
   #draws = 0;
@@ -68,12 +79,9 @@ class Sender {
       this.#drawn.answered(this.#reply.grant);
       this.#reply = undefined;
     }
+    this.#leave(nowMs);
     this.#settle(nowMs);
-    for (let count = 0; count < 20 && this.#drawn.has(ownMs, units); count++) {
-      const spend = { atMs: nowMs, units };
-      this.spends.push(spend);
-      this.#open.push({ mark: this.#drawn.spend(units), spend, atMs: nowMs + this.#terms.answerMs });
-    }
+    for (let count = 0; count < 20 && this.#drawn.has(ownMs, units); count++) this.#send(nowMs);
     if (nowMs < this.#nextDrawMs || this.#reply !== undefined) return;
     this.#nextDrawMs = nowMs + drawEveryMs * (0.9 + 0.2 * ((this.#draws * 0.618) % 1));
     const ask = this.#drawn.ask(ownMs, limit);
@@ -81,6 +89,26 @@ class Sender {
     const grant = shared.draw(1e12 + nowMs + replyMs / 2, ask);
     this.#draws += 1;
     if (losesEvery === 0 || this.#draws % losesEvery !== 0) this.#reply = { atMs: nowMs + replyMs, grant };
+  }
+
+  #send(nowMs: number): void {
+    const { units, answerMs, lateMs } = this.#terms;
+    const spend = { atMs: nowMs, units };
+    this.spends.push(spend);
+    const isLate = lateMs > 0 && this.spends.length % 3 === 0;
+    const atMs = nowMs + answerMs + (isLate ? lateMs : 0);
+    const sent = { mark: this.#drawn.spend(units), spend, atMs };
+    this.#open.push(sent);
+    this.#open.sort((one, other) => one.atMs - other.atMs);
+    if (isLate) this.#late.push(sent);
+  }
+
+  #leave(nowMs: number): void {
+    while (this.#late[0] !== undefined && this.#late[0].spend.atMs + this.#terms.lateMs <= nowMs) {
+      const sent = this.#late.shift()!;
+      sent.mark = this.#drawn.move(sent.mark, sent.spend.units);
+      sent.spend.atMs = nowMs;
+    }
   }
 
   #settle(nowMs: number): void {
@@ -117,6 +145,7 @@ function usedFrom(spends: readonly Spend[], fromMs: number): number {
 
 const ORDINARY: ProcessTerms = {
   ...{ units: 1, speed: 1, drawEveryMs: 500, replyMs: 20, losesEvery: 0, used: 1, answerMs: 100 },
+  lateMs: 0,
   stopped: [0, 0],
 };
 
@@ -128,6 +157,7 @@ const terms = fc.record({
   losesEvery: fc.constantFrom(0, 0, 2, 5),
   used: fc.double({ min: 0, max: 1, noNaN: true }),
   answerMs: fc.constantFrom(0, 700, 8_000, 70_000),
+  lateMs: fc.constantFrom(0, 300, 3_000),
   stopped: fc
     .tuple(fc.integer({ min: 0, max: 90_000 }), fc.constantFrom(0, 1_000, 5_000, 70_000, 1e9))
     .map(([fromMs, lengthMs]): [number, number] => [fromMs, fromMs + lengthMs]),
@@ -164,6 +194,21 @@ describe("SharedWindow and DrawnUnits", () => {
       expect(used).toBeGreaterThanOrEqual(limit * 0.97);
       const shares = senders.map((sender) => sender.spends.length);
       expect(Math.min(...shares) / Math.max(...shares)).toBeGreaterThan(0.8);
+    },
+  );
+
+  it.each([
+    [6_000, 1],
+    [60_000, 25],
+  ])(
+    "use at least 97 percent of %i a minute where requests of %i leave after they were counted",
+    (limit, units) => {
+      const late = { ...ORDINARY, units, lateMs: 300 };
+      const senders = Array.from(
+        { length: 8 },
+        (_, index) => new Sender(`p${index}`, { ...late, drawEveryMs: 490 + index * 3 }),
+      );
+      expect(usedFrom(run(senders, limit, 180_000), 120_000)).toBeGreaterThanOrEqual(limit * 0.97);
     },
   );
 
@@ -291,6 +336,27 @@ describe("SharedWindow and DrawnUnits", () => {
       limit: 600,
     };
     expect(new Shared().draw(0, { ...ask, drawMs: 1_500 })).toMatchObject({ drawMs: 500, lifeMs: 6_000 });
+  });
+
+  it("count what left later than it was counted once, and leave the block as it was", () => {
+    const shared = new Shared();
+    const drawn = new DrawnUnits("a");
+    const draw = (nowMs: number) => {
+      const grant = shared.draw(nowMs, drawn.ask(nowMs, 480)!);
+      drawn.answered(grant);
+      return grant;
+    };
+    expect(drawn.has(0, 8)).toBe(false);
+    expect(draw(0).units).toBe(8);
+    const mark = drawn.spend(8);
+    expect(drawn.has(400, 2)).toBe(false);
+    expect(draw(500).units).toBe(8);
+    const late = drawn.move(mark, 8);
+    expect(drawn.has(600, 2)).toBe(true);
+    drawn.spend(2);
+    drawn.adjust(late, -3);
+    const nextAt = [1_000, 1_500, 2_000].map(draw);
+    expect(nextAt.at(-1)!.charged).toBe(7);
   });
 
   it("say that a draw before its time brings nothing where all want more than there is", () => {

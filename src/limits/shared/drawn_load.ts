@@ -11,7 +11,7 @@ export type DrawnQuota = "requests" | "tokens" | "inputTokens" | "outputTokens";
 /** Units a minute of each quota; Infinity where nothing is limited. */
 export type QuotaLimits = Readonly<Record<DrawnQuota, number>>;
 
-/** The marks of what a request spent, one for each quota: `settle` and `takeBack` need them. */
+/** The marks of what a request spent, one for each quota: `settle` and `move` need them. */
 export type DrawnMarks = Readonly<Record<DrawnQuota, number>>;
 
 /** Milliseconds between two draws where few processes share a quota, and the wait of a request that lacks units: the answer to a draw ends it sooner. */
@@ -64,10 +64,15 @@ export class DrawnLoad {
     for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], after[quota] - before[quota]);
   }
 
-  /** Returns the units of a request that was counted and is not sent, or only later. */
-  takeBack(marks: DrawnMarks, load: TokenLoad): void {
+  /** Counts what a request spent from now on, because it is sent only now. */
+  move(marks: DrawnMarks, load: TokenLoad): DrawnMarks {
     const amounts = amountsOf(load);
-    for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], -amounts[quota]);
+    return {
+      requests: this.#units.requests.move(marks.requests, amounts.requests),
+      tokens: this.#units.tokens.move(marks.tokens, amounts.tokens),
+      inputTokens: this.#units.inputTokens.move(marks.inputTokens, amounts.inputTokens),
+      outputTokens: this.#units.outputTokens.move(marks.outputTokens, amounts.outputTokens),
+    };
   }
 
   /** How often to draw: as often as the quota with the most processes allows. */

@@ -23,6 +23,8 @@ export class DrawnUnits {
   #left = 0;
   #untilMs = Number.NEGATIVE_INFINITY;
   #spent = 0;
+  /** Of `#spent`, what is in place of units that are returned. */
+  #moved = 0;
   #sequence = 0;
   #asked: Asked | undefined;
   readonly #demand = new Demand();
@@ -75,25 +77,34 @@ export class DrawnUnits {
     this.#spent += delta;
   }
 
+  /** What was spent as `mark` is used only now: it counts from now on, in place of then. Returns the mark that `adjust` needs. */
+  move(mark: number, amount: number): number {
+    if (mark > this.#sequence) return mark; // the next report is later than now
+    this.#unused.add(mark, amount);
+    this.#spent += amount;
+    this.#moved += amount;
+    return this.#sequence + 1;
+  }
+
   /** The quota is not limited: what was spent so far is not reported. */
   forget(): void {
-    if (this.#asked === undefined) this.#spent = 0;
+    if (this.#asked === undefined) this.#spent = this.#moved = 0;
   }
 
   /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. `drawMs`: until its next draw. */
   ask(nowMs: number, limit: number, drawMs?: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
     const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
-    const spent = this.#spent;
+    const [spent, moved] = [this.#spent, this.#moved];
     const { kept, wanted, least } = this.#demand.next(left);
     const unspent = left - kept;
     const returned = this.#unused.take(this.#sequence);
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
     this.#sequence += 1;
-    const told = { holder: this.#holder, sequence: this.#sequence, spent, unspent, returned };
+    const told = { holder: this.#holder, sequence: this.#sequence, spent, moved, unspent, returned };
     this.#asked = { ask: { ...told, wanted, least, limit, drawMs }, sentMs: nowMs };
     this.#left -= unspent;
-    this.#spent = 0;
+    this.#spent = this.#moved = 0;
     return this.#asked.ask;
   }
 

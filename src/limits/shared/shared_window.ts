@@ -36,6 +36,8 @@ export interface BlockAsk {
   readonly sequence: number;
   /** Units spent since the last ask. May exceed what was granted: answers can take more than was reserved. */
   readonly spent: number;
+  /** Of these, units in place of others that were counted before and are or will be `returned`: not of its block. Absent: none. */
+  readonly moved?: number;
   /** Units of its block that it will not spend. */
   readonly unspent: number;
   /** Units that were reported as spent in a slot, and were not used. */
@@ -191,21 +193,21 @@ export class SharedWindow {
   /** Books what the ask reports of its former block; returns what is left of it. */
   #report(
     nowMs: number,
-    { spent, unspent, returned }: BlockAsk,
+    { spent, moved = 0, unspent, returned }: BlockAsk,
     before: Holder | undefined,
   ): { units: number; returned: number; isExpired: boolean } {
     for (const [slot, units] of returned) this.#charge(slot, -units);
     const given = returned.reduce((sum, [, units]) => sum + units, 0);
-    const unused = given + unspent;
-    if (unused > 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
+    const unused = given + unspent - moved;
+    if (unused !== 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
     if (before?.expiredSlot !== undefined) {
-      const over = Math.max(0, spent - before.units);
-      this.#charge(before.expiredSlot, -Math.max(0, before.units - spent));
-      this.#charge(slotOf(nowMs), over);
+      const own = Math.min(before.units, Math.max(0, spent - moved));
+      this.#charge(before.expiredSlot, own - before.units);
+      this.#charge(slotOf(nowMs), spent - own);
       return { units: 0, returned: given, isExpired: true };
     }
     this.#charge(slotOf(nowMs), spent);
-    const units = Math.max(0, (before?.units ?? 0) - spent - unspent);
+    const units = Math.max(0, (before?.units ?? 0) - (spent - moved) - unspent);
     return { units, returned: given, isExpired: before === undefined };
   }
 

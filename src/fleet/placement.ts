@@ -3,8 +3,9 @@
  *
  *   a free partition       goes to the worker with the fewest; if that one does not take it, to the next one 2 s later, and so on
  *   a worker without one   takes a free one; else waits for a worker with two or more, which releases one when that has drained; after 95 s
- *                          without one, makes a new one, unless two exist for each worker; where no worker has two, makes a new one at once
- *   a leaving worker       releases all
+ *                          without one, makes a new one, unless two exist for each worker; where no worker has two and none is leaving, makes a
+ *                          new one at once
+ *   a leaving worker       releases all, and those that have none wait for them
  *
  * Workers may decide from different rows: taking a partition is atomic in the database, so a wrong guess costs a second. A worker never
  * releases its only partition, so what is decided ends: see the property tests.
@@ -74,8 +75,7 @@ export function placementSteps(rows: FleetRows, own: OwnState): PlacementStep[] 
   if (!loads.has(own.id)) return []; // its own row is not in the reading yet
   const taken = taking(free, loads, own);
   if (taken.length > 0) return taken.map((part) => ({ kind: "take", part }));
-  if (own.kept.length === 0)
-    return makes(free, loads, { ...own, parts: rows.partitions.length }) ? [{ kind: "make" }] : [];
+  if (own.kept.length === 0) return makes(free, loads, rows, own) ? [{ kind: "make" }] : [];
   return releasing(free.length, rows, own).map((part) => ({ kind: "release", part }));
 }
 
@@ -101,21 +101,23 @@ function taking(free: readonly number[], before: ReadonlyMap<string, number>, ow
   });
 }
 
-/** Whether a worker without a partition makes one: none is free for it, and no worker has one to release for it. `parts`: how many exist. */
+/** Whether a worker without a partition makes one: none is free for it, and no worker has one to release for it. */
 function makes(
   free: readonly number[],
   loads: ReadonlyMap<string, number>,
-  own: OwnState & { readonly parts: number },
+  { partitions }: FleetRows,
+  own: OwnState,
 ): boolean {
   if (own.closing.length > 0) return false; // it has lost one, which may be released for it before it is closed here
-  if (own.idleMs >= HANDOVER_MS && own.parts < PARTITIONS_MAX * loads.size) return true;
+  if (own.idleMs >= HANDOVER_MS && partitions.length < PARTITIONS_MAX * loads.size) return true;
   const idle = [...loads]
     .filter(([, load]) => load === 0)
     .map(([id]) => id)
     .toSorted();
   const spare = [...loads.values()].reduce((sum, load) => sum + Math.max(0, load - 1), 0);
   const usable = free.filter((part) => !own.barred.has(part)).length;
-  return idle.indexOf(own.id) >= usable + spare;
+  const leaving = partitions.filter(({ owner }) => owner !== undefined && !loads.has(owner)).length;
+  return idle.indexOf(own.id) >= usable + spare + leaving;
 }
 
 /** The partitions that it took last, where other workers have none and it is its turn to release some. */

@@ -47,6 +47,17 @@ describe("a worker", () => {
     expect(placementSteps(rows, own("b", [], { idleMs: HANDOVER_MS }))).toEqual([{ kind: "make" }]);
   });
 
+  it("waits for a partition of a worker that is leaving, and makes one where more arrive than it has", () => {
+    const rows = (...ids: readonly string[]) => ({
+      workers: [{ id: "a", isTaker: false }, ...workers(...ids)],
+      partitions: held("a"),
+    });
+    expect(placementSteps(rows("b"), own("b"))).toEqual([]);
+    expect(placementSteps(rows("b"), own("b", [], { idleMs: HANDOVER_MS }))).toEqual([{ kind: "make" }]);
+    expect(placementSteps(rows("b", "c"), own("b"))).toEqual([]);
+    expect(placementSteps(rows("b", "c"), own("c"))).toEqual([{ kind: "make" }]);
+  });
+
   it("waits on for one that is not released in time, where there are two for each worker", () => {
     const late = own("b", [], { idleMs: HANDOVER_MS });
     expect(placementSteps({ workers: workers("a", "b"), partitions: held("a", "a", "a") }, late)).toEqual([

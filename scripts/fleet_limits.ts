@@ -1,6 +1,7 @@
 /**
  * One limit over processes that are killed, stopped and have wrong clocks: `npm run fleet:limits -- --runs 1-100`, 2.2 minutes a run. Prints a line for
- * each run. Ends with 1 if a window of 60 s had more than the limit or less than 97 % of it was used, and with 2 without PostgreSQL.
+ * each run. Ends with 1 if a window of 60 s had more than the limit, or if the windows after the start had less than 97 % of it on average, and with 2
+ * without PostgreSQL.
  *
  *   --runs 1-100      which seeds
  *   --beside 1        so many runs at once, over one PostgreSQL
@@ -58,8 +59,9 @@ const isBroken = ({ fullest, used }: LimitReport): boolean => fullest > 1 || use
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 function show(report: LimitReport): void {
-  const { seed, sent, fullest, emptiest, used, doubled, lateMs, faults } = report;
-  const windows = `windows of 60 s ${percent(emptiest)} to ${percent(fullest)}, ${percent(used)} used`;
+  const { seed, sent, fullest, emptiest, used, usedWithStart, doubled, lateMs, faults } = report;
+  const uses = `${percent(used)} used (${percent(usedWithStart)} with their start)`;
+  const windows = `windows of 60 s ${percent(emptiest)} to ${percent(fullest)}, ${uses}`;
   const word = isBroken(report) ? "BROKEN" : "ok";
   process.stdout.write(
     `run ${seed}: ${word}; ${sent} sent, ${windows}, ${doubled} doubled, noticed ${lateMs.toFixed(0)} ms late at most; ${faults}; load ${loadavg()[0]?.toFixed(0)}\n`,

@@ -1,11 +1,11 @@
 /**
  * One limit of requests, shared by processes with clocks of their own over a real PostgreSQL: what arrives at the provider in any 60 s.
  *
- *   all send --1/4 of the run--> one is killed, one is stopped for 4 to 20 s, the wall clock of one is set by up to 10 min --> the end: all are killed
+ *   all are ready --> all send --1/4 of the run--> one is killed, one is stopped for 4 to 20 s, the wall clock of one is set by up to 10 min --> the end: all are killed
  *
  * A process that is killed or stopped holds at most a block, so the others use what is left: both counts are of all arrivals. How much is used is the mean of
- * the windows that begin after a quarter of the run: that many processes need 5 to 20 s of two cores to start, and until then few are there to use the limit.
- * A mean of the time in between would count the start as well: where few requests leave now, few places are free a window later.
+ * the windows that begin after a quarter of the run: that many processes need some seconds of two cores until all are at work, and where few requests leave
+ * now, little is free a window later.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -68,15 +68,17 @@ export async function limitRun(seed: number, terms: LimitTerms): Promise<LimitRe
   const children: ChildProcess[] = [];
   const random = randomOf(seed);
   try {
-    const items = Math.ceil((perMinute * 2 * runMs) / WINDOW_MS); // more than one could send
+    const items = Math.ceil((perMinute * runMs) / WINDOW_MS / 2); // no process has half of the limit
     for (let index = 0; index < processes; index += 1) {
       const dataDir = join(folder, `d${index}`);
       mkdirSync(dataDir);
       const words = [url, dataDir, provider.baseUrl, perMinute, index * items, items].map(String);
       const env = { ...process.env, PERIGEE_TEST_SKEW_FILE: join(folder, `skew${index}`) };
       const nodeWords = ["--import", SKEWED, program, ...words];
-      children.push(spawn(process.execPath, nodeWords, { env, stdio: ["ignore", "ignore", "inherit"] }));
+      children.push(spawn(process.execPath, nodeWords, { env, stdio: ["pipe", "pipe", "inherit"] }));
     }
+    await Promise.all(children.map(({ stdout }) => stdout && once(stdout, "data")));
+    for (const { stdin } of children) stdin?.write("go\n");
     await provider.first;
     const startedMs = provider.arrivedMs[0] ?? 0;
     const at = (share: number): Promise<void> => sleep(startedMs + share * runMs - performance.now());

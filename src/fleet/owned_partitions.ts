@@ -60,6 +60,8 @@ const FAILED_CLOSE_MS = 1_000;
 const LEAVING_MS = 8_000;
 /** With the ones above, the partitions of a leaving worker are released within 9.5 s: their leases are given back, or end. */
 const STORE_MS = 1_000;
+/** The partition is free by then: only this process closes them. */
+const FILES_MS = 1_000;
 /** Calls that wait for their answers: nothing would send them before the partition has its next owner. */
 const CALL = /^\/v1\/(chat\/completions|completions|embeddings|responses)\/?(\?|$)/;
 
@@ -169,15 +171,14 @@ export class OwnedPartitions implements LocalServices {
       this.#owned.delete(part);
       if (!hasCode(error, "data_dir_in_use")) {
         this.#barredUntilMs.set(part, clock.nowMs() + BARRED_MS);
-        onNotice(
-          `partition ${part} cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
-        );
+        onNotice(`partition ${part} cannot be opened: ${messageOf(error)}`);
       }
     }
     onChange();
   }
 
   #handle(owned: OwnPartition, request: IncomingMessage, response: ServerResponse): void {
+    if (response.destroyed) return; // its `close` was emitted before: nothing would remove it
     owned.responses.add(response);
     if (isCall(request)) owned.calls.add(response);
     response.once("close", () => {
@@ -188,26 +189,35 @@ export class OwnedPartitions implements LocalServices {
   }
 
   async #release(part: number, owned: OwnPartition): Promise<void> {
-    const { clock, onNotice, onChange } = this.#options;
-    const { cut } = owned;
+    const { onNotice, onChange } = this.#options;
     const opened = owned.opened as OpenedPartition; // it was open
     if (!owned.isLost) {
       onNotice(`partition ${part} is draining`);
-      if (this.#leavingMs === undefined) await this.#called(owned);
-      const timer = clock.timer(DRAIN_MS, () => cut.abort());
-      await opened.handover.drained(cut.signal);
-      timer.cancel();
+      if (this.#leavingMs === undefined) await this.#callsAnswered(owned);
+      await this.#drain(part, owned, opened);
     }
-    const isDrained = !cut.signal.aborted;
+    const isCut = owned.cut.signal.aborted && !owned.isLost;
     owned.state = "closing";
     await this.#close(part, owned, opened);
     this.#owned.delete(part);
-    onNotice(`partition ${part} is given back${isDrained ? "" : ", with requests in flight"}`);
+    onNotice(`partition ${part} is given back${isCut ? ", with requests in flight" : ""}`);
     onChange();
   }
 
+  /** Never rejects: the partition is for another worker in any case. */
+  async #drain(part: number, { cut }: OwnPartition, { handover }: OpenedPartition): Promise<void> {
+    const { clock, onNotice } = this.#options;
+    const timer = clock.timer(DRAIN_MS, () => cut.abort());
+    try {
+      await handover.drained(cut.signal);
+    } catch (error) {
+      onNotice(`partition ${part} did not drain: ${messageOf(error)}`);
+    }
+    timer.cancel();
+  }
+
   /** Resolves when the calls that wait have begun to be answered, after 20 s, or when this worker leaves. */
-  async #called({ calls, cut }: OwnPartition): Promise<void> {
+  async #callsAnswered({ calls, cut }: OwnPartition): Promise<void> {
     const { clock } = this.#options;
     const endMs = clock.nowMs() + CALLS_MS;
     const isOver = (): boolean =>
@@ -217,13 +227,20 @@ export class OwnedPartitions implements LocalServices {
 
   async #close(part: number, owned: OwnPartition, opened: OpenedPartition): Promise<void> {
     const { clock, onNotice } = this.#options;
-    opened.handover.release();
+    await this.#ended(REQUESTS_MS, () => opened.handover.release()); // which takes no time, but may throw
     if (!owned.isLost) await inTime(clock, REQUESTS_MS, answered(owned.responses));
-    const isClosed = (await inTime(clock, this.#closeMs(owned), settled(opened.service.close()))) === true;
-    await inTime(clock, STORE_MS, settled(opened.store.close())); // a second call where the service has closed it
-    if (isClosed) await opened.closeFiles().catch(() => undefined);
-    else onNotice(`the service of partition ${part} did not close in time`);
+    const isClosed = await this.#ended(this.#closeMs(owned), () => opened.service.close());
+    await this.#ended(STORE_MS, () => opened.store.close()); // a second call where the service has closed it
     for (const response of owned.responses) breakOff(response);
+    if (isClosed) await this.#ended(FILES_MS, () => opened.closeFiles());
+    else onNotice(`the service of partition ${part} did not close in time`);
+  }
+
+  /** Whether the step was over in time, also by an error: the partition is released in any case. */
+  async #ended(delayMs: number, step: () => unknown): Promise<boolean> {
+    const isOver = (): true => true;
+    const over = (async () => step())().then(isOver, isOver);
+    return (await inTime(this.#options.clock, delayMs, over)) === true;
   }
 
   #closeMs({ isLost }: OwnPartition): number {
@@ -247,9 +264,8 @@ function isCall({ method, url = "/" }: IncomingMessage): boolean {
   return method === "POST" && CALL.test(url);
 }
 
-async function settled(work: Promise<unknown>): Promise<true> {
-  await Promise.allSettled([work]);
-  return true;
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function answered(responses: ReadonlySet<ServerResponse>): Promise<void> {

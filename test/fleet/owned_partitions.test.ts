@@ -10,15 +10,22 @@ const GET = { method: "GET", url: "/v0/infer/tasks" } as IncomingMessage;
 const POST = { method: "POST", url: "/v0/infer/" } as IncomingMessage;
 const CALL = { method: "POST", url: "/v1/chat/completions" } as IncomingMessage;
 
-/** An open partition; `inFlightMs`: how long its requests to providers take. Its service ends its close only where it `closes`. */
-async function opened({ inFlightMs = 0, closes = false } = {}) {
+/**
+ * An open partition; `inFlightMs`: how long its requests to providers take. Its service ends its close only where it `closes`.
+ * `fails`: the step that throws.
+ */
+async function opened({ inFlightMs = 0, closes = false, fails = "", filesHang = false } = {}) {
   const clock = new FakeClock();
   let fail = (_error: PerigeeError): void => undefined;
   const failed = new Promise<PerigeeError>((resolve) => {
     fail = resolve;
   });
   const done: string[] = [];
-  const note = (what: string): void => void done.push(`${what} ${clock.nowMs() - startMs}`);
+  const notices: string[] = [];
+  const note = (what: string): void => {
+    done.push(`${what} ${clock.nowMs() - startMs}`);
+    if (what === fails) throw new Error(`no ${what}`);
+  };
   const closing = closes ? Promise.resolve() : new Promise<void>(() => undefined);
   const service = {
     handler: (_request: IncomingMessage, _response: ServerResponse) => undefined,
@@ -36,21 +43,22 @@ async function opened({ inFlightMs = 0, closes = false } = {}) {
     release: () => note("release"),
   };
   const store = { close: async () => note("store") };
+  const closeFiles = (): Promise<void> => (filesHang ? new Promise(() => undefined) : Promise.resolve());
   const owned = new OwnedPartitions({
-    ...{ clock, onNotice: () => undefined, onChange: () => undefined },
-    open: async () => ({ service, handover, store, closeFiles: async () => undefined }),
+    ...{ clock, onNotice: (message) => void notices.push(message), onChange: () => undefined },
+    open: async () => ({ service, handover, store, closeFiles }),
   });
   await owned.take(1);
   const startMs = clock.nowMs();
   const answers = (request: IncomingMessage): boolean => owned.handlerOf(1, request) !== undefined;
-  return { clock, owned, fail, done, answers };
+  return { clock, owned, fail, done, notices, answers };
 }
 
 /** What was done with it is its `ends`. */
 function response(headersSent: boolean) {
   const ends: unknown[] = [];
   const made = Object.assign(new EventEmitter(), {
-    ...{ headersSent, ends, req: { complete: true } },
+    ...{ headersSent, ends, destroyed: false, req: { complete: true } },
     destroy: () => void ends.push("destroyed"),
     writeHead: (status: number) => void ends.push(status),
     end: () => undefined,
@@ -145,10 +153,60 @@ it("a partition whose service does not end its close is released after 5 s", asy
   const { clock, owned, done } = await opened();
   const released = owned.release(1);
   await clock.advance(4_999);
-  expect([owned.state.closing, done.includes("store 5000")]).toEqual([[1], false]);
+  expect([owned.state.closing, done.some((each) => each.startsWith("store"))]).toEqual([[1], false]);
   await clock.advance(1);
   await released;
   expect([owned.state, done.at(-1)]).toEqual([{ kept: [], closing: [], barred: new Set() }, "store 5000"]);
+});
+
+it("a request whose client left before the partition got it does not keep the partition", async () => {
+  const { clock, owned, done } = await opened({ closes: true });
+  for (const request of [CALL, GET]) {
+    const left = response(false);
+    left.destroyed = true; // and it has emitted `close`
+    owned.handlerOf(1, request)?.(request, left);
+  }
+  void owned.release(1);
+  await clock.advance(0);
+  expect(done).toEqual(["drain 0", "release 0", "close 0", "store 0"]);
+});
+
+it("a partition whose files do not end their close is released after 1 s, and its answers are broken off before that", async () => {
+  const { clock, owned } = await opened({ closes: true, filesHang: true });
+  const waiting = response(false);
+  owned.handlerOf(1, GET)?.(GET, waiting);
+  void owned.release(1);
+  await clock.advance(1_000); // for the answer
+  expect([waiting.ends, owned.state.closing]).toEqual([[502], [1]]);
+  await clock.advance(1_000);
+  expect(owned.state.closing).toEqual([]);
+});
+
+it("a partition is released even if a step of its handover or the close of its service throws", async () => {
+  for (const fails of ["drain", "release", "close"]) {
+    const { clock, owned, done, notices } = await opened({ closes: true, fails });
+    const released = owned.release(1);
+    await clock.advance(0);
+    expect(done).toEqual(["drain 0", "release 0", "close 0", "store 0"]);
+    await released;
+    expect(owned.state.closing).toEqual([]);
+    expect(notices.at(-1)).toBe("partition 1 is given back");
+    if (fails === "drain") expect(notices).toContain("partition 1 did not drain: no drain");
+  }
+});
+
+it("the notice of a release says that requests were in flight only where the drain was cut", async () => {
+  const late = await opened({ inFlightMs: 600_000, closes: true });
+  void late.owned.release(1);
+  await late.clock.advance(60_000);
+  expect(late.notices.at(-1)).toBe("partition 1 is given back, with requests in flight");
+  const lost = await opened({ closes: true });
+  lost.fail(new PerigeeError("store_failed", "taken over"));
+  await lost.clock.advance(0);
+  expect(lost.notices.slice(-2)).toEqual([
+    "partition 1 is given up: taken over",
+    "partition 1 is given back",
+  ]);
 });
 
 it("a partition whose store has failed may be taken again after 1 s, also while it drains", async () => {

@@ -92,11 +92,14 @@ export class Membership {
   #later(delayMs: number): void {
     this.#timer?.cancel();
     this.#timer = this.#options.clock.timer(delayMs, () => {
-      this.#beating ??= this.#beat()
+      if (this.#beating !== undefined) return;
+      const wasLeaving = this.#isLeaving;
+      this.#beating = this.#beat()
         .catch((error: unknown) => this.#report(error))
         .finally(() => {
           this.#beating = undefined;
-          if (this.#phase !== "left") this.#later(this.#restMs);
+          const restMs = this.#isLeaving === wasLeaving ? this.#restMs : 0; // the others must know now that it leaves
+          if (this.#phase !== "left") this.#later(restMs);
         });
     });
   }

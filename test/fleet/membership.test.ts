@@ -13,6 +13,7 @@ async function entered() {
   const clock = new FakeClock();
   const taken: number[] = [];
   const beats: boolean[] = [];
+  let beatMs = 0;
   let released = (): void => undefined;
   const releasing = new Promise<void>((resolve) => {
     released = resolve;
@@ -30,9 +31,11 @@ async function entered() {
     clock,
     rows: {
       id: "a",
-      beat: (isLeaving) => {
+      beat: async (isLeaving) => {
         beats.push(isLeaving);
-        return reading === undefined ? Promise.reject(new Error("away")) : Promise.resolve(reading);
+        if (beatMs > 0) await clock.sleep(beatMs);
+        if (reading === undefined) throw new Error("away");
+        return reading;
       },
       leave: () => Promise.resolve(),
       sweep: () => Promise.resolve(),
@@ -59,7 +62,11 @@ async function entered() {
   const away = (): void => {
     reading = undefined;
   };
-  return { clock, taken, beats, read, away, leave: () => membership.leave(), released: () => released() };
+  const slow = (ms: number): void => {
+    beatMs = ms;
+  };
+  const leave = (): Promise<void> => membership.leave();
+  return { clock, taken, beats, read, away, slow, leave, released: () => released() };
 }
 
 it("a worker takes the partition of one that died", async () => {
@@ -100,4 +107,21 @@ it("a worker that leaves beats on until its partitions are released, and takes n
   const last = beats.length;
   await clock.advance(5_000);
   expect([beats.length, taken]).toEqual([last, []]);
+});
+
+it("a worker that leaves during a beat says so at once after it", async () => {
+  const { clock, beats, slow, leave, released } = await entered();
+  slow(300);
+  await clock.advance(1_100); // a beat has been under way for 100 ms
+  const before = beats.length;
+  const left = leave();
+  await clock.advance(200);
+  expect(beats.slice(before)).toEqual([true]);
+  await clock.advance(1_200); // the next one comes after a second, as before
+  expect(beats.slice(before)).toEqual([true]);
+  await clock.advance(100);
+  expect(beats.slice(before)).toEqual([true, true]);
+  released();
+  await clock.advance(300);
+  await left;
 });

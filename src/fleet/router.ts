@@ -4,7 +4,7 @@
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
  *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503. While its owner drains
- *                                for the next one, a call that waits for its answer is tried for up to 10 s after that)
+ *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
  *                                the service reads are sent again instead)
  *
@@ -53,6 +53,8 @@ export interface RouterOptions {
 /** How long a request waits for an owner of its partition. */
 const WAIT_MS = 10_000;
 const RETRY_AFTER_SECONDS = 5;
+/** How long an owner that drains is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
+const DRAINING_MS = 1_000;
 /** A body up to this size is kept so that its request can be sent again. */
 const REPLAYED_BYTES_MAX = 1024 * 1024;
 /** All bodies that are kept; beyond it they are streamed. */
@@ -81,6 +83,8 @@ interface Journey {
   body: Uint8Array | undefined;
   /** Its key is one of a project: only of those a body is kept, for as long as the journey takes. */
   isKnown: boolean;
+  /** The owner that last answered that it drains, and when. */
+  draining?: { readonly ownerId: string; readonly atMs: number };
 }
 
 /** Which partition answers; undefined while none can. */
@@ -182,10 +186,11 @@ export class FleetRouter {
 
   /** True when it was answered. */
   async #forwarded(journey: Journey, part: number): Promise<boolean> {
-    const { directory, forwarding } = this.#options;
+    const { clock, directory, forwarding } = this.#options;
     const owner = directory.ownerOf(part);
     if (owner === undefined) return false;
-    const { request, response } = journey;
+    const { request, response, draining } = journey;
+    if (draining?.ownerId === owner.id && clock.nowMs() - draining.atMs < DRAINING_MS) return false;
     if (journey.body === undefined && this.#keeps(journey)) {
       const body = await readAll(request);
       journey.body = body;
@@ -193,7 +198,11 @@ export class FleetRouter {
     }
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     const result = await forwarding.forward(journey, target);
-    if (result === "draining") journey.deadlineMs = this.#options.clock.nowMs() + WAIT_MS;
+    if (result === "draining") {
+      const atMs = clock.nowMs();
+      journey.deadlineMs = atMs + WAIT_MS;
+      journey.draining = { ownerId: owner.id, atMs };
+    }
     if (result === "lost" && !mayRepeat(journey)) refuse(response, BROKEN_OFF);
     return result === "done" || (result === "lost" && !mayRepeat(journey));
   }

@@ -246,6 +246,23 @@ describe("a request", () => {
     expect(tookMs).toBeLessThan(53_000);
   });
 
+  it("that waits for a draining partition asks its owner once a second, and the next owner at once", async () => {
+    const askedMs: number[] = [];
+    const next = { ...alone(await listening(answering("next"))).workers[0], id: "v" };
+    const draining = await listening((_request, response) => {
+      askedMs.push(made.clock.nowMs());
+      if (askedMs.length === 5) made.reading = { ...alone("", "v"), workers: [next] } as FleetReading;
+      response.writeHead(421, { "x-perigee-elsewhere": "draining" }).end();
+    });
+    const made = await world(alone(draining));
+    const answered = await advanced(made.clock, get(made.url));
+    expect(await answered.text()).toBe("next");
+    const [first = 0, last = 0] = [askedMs[0], askedMs.at(-1)];
+    expect(askedMs.length).toBe(5);
+    expect(last - first).toBeGreaterThanOrEqual(4_000);
+    expect(made.clock.nowMs() - last).toBeLessThan(900);
+  });
+
   it("of HTTP/1.0 may have no Host, also on its way to another worker", async () => {
     const worker = await listening((request, response) =>
       response.end(`host is ${JSON.stringify(request.headers.host)}`),

@@ -7,10 +7,8 @@
  *
  * A request waits for its retry without a place: the next process makes it.
  */
+import { until } from "../polled.ts";
 import type { EngineCore } from "./core.ts";
-
-/** How often it is looked at. */
-const LOOK_MS = 50;
 
 /** Resolves when nothing is in flight, or when the signal fires. Never rejects. */
 export async function drained(
@@ -18,10 +16,8 @@ export async function drained(
   signal: AbortSignal,
 ): Promise<void> {
   const { lanes, leased } = sending;
-  const until = async (isSo: () => boolean): Promise<void> => {
-    while (!signal.aborted && !isSo()) await storage.clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // it fired
-  };
-  await until(() => Array.from(lanes.all()).every(({ limits }) => limits.inFlight === 0));
+  const { clock } = storage;
+  await until(clock, () => Array.from(lanes.all()).every(({ limits }) => limits.inFlight === 0), signal);
   if (!signal.aborted) leased?.end();
-  await until(() => (leased?.inFlight ?? 0) === 0);
+  await until(clock, () => (leased?.inFlight ?? 0) === 0, signal);
 }

@@ -4,7 +4,7 @@
  *   held    -> sent
  *   lapsed  -> waits -> held again: sent
  *                    -> closed, or the signal fires: answered by the transport, which sends nothing then
- *   ended   -> answered as not sent     (the process hands its work over)
+ *   held, lapsed -> ended: answered as not sent, also what waits     (the process hands its work over)
  *
  * A process that was stopped, or is cut off from its database, does not know whether another one has taken its work over. Its lease has ended by its own
  * clock by then, so it sends nothing before it has renewed it. What was sent before goes on, and is counted: a planned
@@ -22,9 +22,8 @@ import type {
   WireResult,
   WireStream,
 } from "../dispatch/transport.ts";
+import { until } from "../polled.ts";
 
-/** How often a lease is looked at that has lapsed. */
-const LOOK_MS = 50;
 const HANDED_OVER: FailedWire = {
   ok: false,
   failure: "not_sent",
@@ -59,11 +58,11 @@ export class LeasedTransport implements Transport {
   async send(request: WireRequest, options: SendOptions): Promise<WireResult> {
     if (!this.#isFree) await this.#held(options.signal);
     if (this.#isEnded) return HANDED_OVER;
-    this.#inFlight += 1;
+    const over = this.#counted();
     try {
       return await this.#inner.send(request, options);
     } finally {
-      this.#inFlight -= 1;
+      over();
     }
   }
 
@@ -100,9 +99,8 @@ export class LeasedTransport implements Transport {
     };
   }
 
-  async #held(signal: AbortSignal | undefined): Promise<void> {
-    while (!this.#isClosed && signal?.aborted !== true && !this.#isFree)
-      await this.#clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // the signal fired
+  #held(signal: AbortSignal | undefined): Promise<void> {
+    return until(this.#clock, () => this.#isClosed || this.#isFree, signal);
   }
 }
 

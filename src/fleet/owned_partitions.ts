@@ -1,15 +1,16 @@
 /**
  * The partitions of this process, each with a service of its own.
  *
- *   opening -> open -> draining -> closing -> released
+ *   opening -> open -> finishing calls -> draining -> closing -> released
  *           -> barred for 30 s     (it could not be opened; another worker may)
  *           -> released            (another worker was faster)
- *   open, draining -> closing      (it was taken over, or its store failed)
+ *   open -> draining               (this worker leaves: it does not finish calls)
+ *   open, finishing calls, draining -> closing      (it was taken over, or its store failed)
  *
- * A draining partition sends nothing new to providers, and waits for what is in flight: 60 s when it is released for another worker, 7 s when this
- * worker leaves. It answers and accepts requests meanwhile; only calls of OpenAI's clients, which wait for answers, are for the next owner. Those that
- * it has accepted are refused unless they are in flight. So before a planned release it goes on sending until they have begun to be answered, for up
- * to 20 s.
+ * Finishing calls and draining are both the state "draining". In both it answers and accepts requests; only new calls of OpenAI's clients, which wait
+ * for answers, are for the next owner. While it finishes calls, it goes on sending until those it has accepted have begun to be answered, for up to
+ * 20 s. Then it sends nothing new to providers, refuses calls that are not in flight, and waits for what is in flight: 60 s when it is released for
+ * another worker, 7 s when this worker leaves.
  *
  * A closing partition gets no new requests. Clients that wait get their tasks as they are, in at most 1 s, then its service has 5 s to close, and 8 s from
  * the beginning of the drain when this worker leaves. Then its store is closed in any case, in at most 1 s, which frees the partition: for its next owner,
@@ -19,6 +20,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { hasCode } from "../errors.ts";
+import { until } from "../polled.ts";
 import type { Handover, PerigeeService } from "../service/perigee_service.ts";
 import type { SpacedStore } from "../store/threaded_store.ts";
 import { BROKEN_OFF } from "./hops/hops.ts";
@@ -50,8 +52,6 @@ const DRAIN_MS = 60_000;
 /** How long it goes on sending for calls that wait, before that. */
 const CALLS_MS = 20_000;
 const LEAVING_DRAIN_MS = 7_000;
-/** How often it is looked whether they wait. */
-const LOOK_MS = 50;
 const REQUESTS_MS = 1_000;
 const CLOSE_MS = 5_000;
 const CLOSE_MS_MIN = 500;
@@ -220,9 +220,8 @@ export class OwnedPartitions implements LocalServices {
   async #callsAnswered({ calls, cut }: OwnPartition): Promise<void> {
     const { clock } = this.#options;
     const endMs = clock.nowMs() + CALLS_MS;
-    const isOver = (): boolean =>
-      cut.signal.aborted || this.#leavingMs !== undefined || clock.nowMs() >= endMs;
-    while (!isOver() && [...calls].some(({ headersSent }) => !headersSent)) await clock.sleep(LOOK_MS);
+    const isOver = (): boolean => this.#leavingMs !== undefined || clock.nowMs() >= endMs;
+    await until(clock, () => isOver() || [...calls].every(({ headersSent }) => headersSent), cut.signal);
   }
 
   async #close(part: number, owned: OwnPartition, opened: OpenedPartition): Promise<void> {

@@ -11,6 +11,7 @@ import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import type { StoredFiles } from "../engine/media/media_places.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
+import { until } from "../polled.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { OtherSatellites } from "../satellites/kinds/satellite_records.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
@@ -60,9 +61,6 @@ export interface Stack {
   close(): Promise<void>;
 }
 
-/** How often it is looked whether executions are under way. */
-const LOOK_MS = 50;
-
 /** Throws `invalid_config` for invalid networks, days and keys. The engine stays the caller's to close. */
 export async function openStack(opened: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
@@ -108,10 +106,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
       satellites.stop();
       webhooks.stop();
     },
-    drained: async (signal) => {
-      while (!signal.aborted && satellites.executions.counts().running > 0)
-        await clock.sleep(LOOK_MS, { signal }).catch(() => undefined); // the signal fired
-    },
+    drained: (signal) => until(clock, () => satellites.executions.counts().running === 0, signal),
     close: async () => {
       await satellites.close();
       await completion.close();

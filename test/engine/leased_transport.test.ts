@@ -3,17 +3,19 @@ import { expect, it } from "vitest";
 import type { WireRequest, WireResult } from "../../src/dispatch/transport.ts";
 import { LeasedTransport } from "../../src/engine/leased_transport.ts";
 import { FakeClock, ScriptedTransport } from "../../src/testing/index.ts";
+import type { StreamScript } from "../../src/testing/scripted_stream.ts";
 
 const REQUEST: WireRequest = {
   ...{ method: "POST", origin: "http://a.test", path: "/v1", headers: {}, body: new Uint8Array() },
 };
 const OPTIONS = { timeoutMs: 60_000 };
 
-function made() {
+function made(streamed?: Pick<StreamScript, "chunks" | "isTorn">) {
   const clock = new FakeClock();
   const sentMs: number[] = [];
   const inner = new ScriptedTransport(clock, (_request, { nowMs }) => {
     sentMs.push(nowMs);
+    if (streamed !== undefined) return { kind: "stream", afterMs: 10, status: 200, headers: {}, ...streamed };
     return {
       kind: "answer",
       afterMs: 10,
@@ -69,6 +71,29 @@ it("what is in flight is counted to the end of its answer, and nothing is sent o
     failure: "not_sent",
   });
   expect([sentMs.length, transport.inFlight]).toEqual([1, 0]);
+});
+
+it("a stream is counted until its last chunk is read, its reader leaves, or it breaks", async () => {
+  const chunks = [new Uint8Array(65_536), new Uint8Array(65_536)]; // each waits until the one before is read
+  for (const end of ["read", "left", "torn"]) {
+    const { clock, transport } = made({ chunks, isTorn: end === "torn" });
+    const streaming = transport.stream(REQUEST, { ...OPTIONS, bytesMax: 1_000_000 });
+    expect(transport.inFlight).toBe(1);
+    await clock.advance(10);
+    const stream = await streaming;
+    if (!stream.ok) throw new Error(stream.message);
+    expect([(await stream.chunks.next()).done, transport.inFlight]).toEqual([false, 1]);
+    if (end === "left") await stream.chunks.return();
+    else {
+      expect([(await stream.chunks.next()).done, transport.inFlight]).toEqual([false, 1]);
+      const last = stream.chunks.next();
+      if (end === "torn") await expect(last).rejects.toThrow();
+      else expect((await last).done).toBe(true);
+    }
+    expect(transport.inFlight).toBe(0);
+    await stream.chunks.return(); // as a `for await` may: it is not counted twice
+    expect(transport.inFlight).toBe(0);
+  }
 });
 
 it("a request that waits for the lease is not sent when the work is handed over meanwhile", async () => {

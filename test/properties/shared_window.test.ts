@@ -203,7 +203,7 @@ describe("SharedWindow and DrawnUnits", () => {
   ])(
     "use at least 97 percent of %i a minute where requests of %i leave after they were counted",
     (limit, units) => {
-      const late = { ...ORDINARY, units, lateMs: 300 };
+      const late = { ...ORDINARY, units, lateMs: 700 };
       const senders = Array.from(
         { length: 8 },
         (_, index) => new Sender(`p${index}`, { ...late, drawEveryMs: 490 + index * 3 }),
@@ -211,6 +211,17 @@ describe("SharedWindow and DrawnUnits", () => {
       expect(usedFrom(run(senders, limit, 180_000), 120_000)).toBeGreaterThanOrEqual(limit * 0.97);
     },
   );
+
+  it("give a process whose requests leave late no more than the others", () => {
+    const senders = [700, 0].map(
+      (lateMs, index) =>
+        new Sender(`p${index}`, { ...ORDINARY, units: 10, lateMs, drawEveryMs: 490 + index * 7 }),
+    );
+    const spends = run(senders, 24_000, 180_000);
+    const part = usedFrom(senders[0]!.spends, 60_000) / usedFrom(spends, 60_000);
+    expect(part).toBeGreaterThan(0.45);
+    expect(part).toBeLessThan(0.55);
+  });
 
   it("end by the process's own clock after 90 % of a block's life, counted from before the first try of the ask", () => {
     const drawn = new DrawnUnits("a");

@@ -101,8 +101,8 @@ export class DrawnUnits {
     const returned = this.#unused.take(this.#sequence);
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
     this.#sequence += 1;
-    const told = { holder: this.#holder, sequence: this.#sequence, spent, moved, unspent, returned };
-    this.#asked = { ask: { ...told, wanted, least, limit, drawMs }, sentMs: nowMs };
+    const report = { holder: this.#holder, sequence: this.#sequence, spent, moved, unspent, returned };
+    this.#asked = { ask: { ...report, wanted, least, limit, drawMs }, sentMs: nowMs };
     this.#left -= unspent;
     this.#spent = this.#moved = 0;
     return this.#asked.ask;

@@ -77,8 +77,11 @@ export interface SharedWindowOptions {
   readonly drawMs?: number;
 }
 
+/** What an ask says of the time since the last one. */
 interface SinceAsk {
+  /** Milliseconds; undefined if the last one wanted nothing. */
   sinceMs: number | undefined;
+  /** Units that had been reserved and were not used. */
   returned: number;
 }
 
@@ -190,7 +193,7 @@ export class SharedWindow {
     };
   }
 
-  /** Books what the ask reports of its former block; returns what is left of it. */
+  /** Books what the ask reports of its former block; returns what is left of it, and the units of earlier ones that were reserved and not used. */
   #report(
     nowMs: number,
     { spent, moved = 0, unspent, returned }: BlockAsk,
@@ -198,17 +201,18 @@ export class SharedWindow {
   ): { units: number; returned: number; isExpired: boolean } {
     for (const [slot, units] of returned) this.#charge(slot, -units);
     const given = returned.reduce((sum, [, units]) => sum + units, 0);
-    const unused = given + unspent - moved;
+    const unused = given - moved + unspent;
+    const unusedBefore = Math.max(0, given - moved);
     if (unused !== 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
     if (before?.expiredSlot !== undefined) {
       const own = Math.min(before.units, Math.max(0, spent - moved));
       this.#charge(before.expiredSlot, own - before.units);
       this.#charge(slotOf(nowMs), spent - own);
-      return { units: 0, returned: given, isExpired: true };
+      return { units: 0, returned: unusedBefore, isExpired: true };
     }
     this.#charge(slotOf(nowMs), spent);
     const units = Math.max(0, (before?.units ?? 0) - (spent - moved) - unspent);
-    return { units, returned: given, isExpired: before === undefined };
+    return { units, returned: unusedBefore, isExpired: before === undefined };
   }
 
   #expire(nowMs: number): void {

@@ -45,6 +45,7 @@ export function rowOf(name: string, holder: Holder, newestMs: number): HolderRow
   return [name, sequence, ...times, ...asked, holder.turn ?? null, holder.expiredSlot ?? null];
 }
 
+/** The inverse of `rowOf`. */
 export function holderOf(row: HolderRow, newestMs: number): Holder {
   const [
     ,

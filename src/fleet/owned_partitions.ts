@@ -14,8 +14,8 @@
  *
  * A closing partition gets no new requests. Clients that wait get their tasks as they are, in at most 1 s, then its service has 5 s to close, and 8 s from
  * the beginning of the drain when this worker leaves. Then its store is closed in any case, in at most 1 s, which frees the partition: for its next owner,
- * what was in flight is unanswered. Answers that are still under way are broken off, and its files have 1 s to close. Where the store has failed, nothing more can be recorded: its service has 1 s, so that this worker may take the
- * partition again soon.
+ * what was in flight is unanswered. Answers that are still under way are broken off, and its files have 1 s to close. Where the store has failed, nothing
+ * more can be recorded: its service has 1 s, so that this worker may take the partition again soon.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";

@@ -235,9 +235,9 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       transfers: createTransfers((error, requestId) => observation.log.fault(error, requestId)),
-      dataDir,
+      ...{ dataDir, eventSecrets: secretsOf(opened, options) },
       ...{ requestBounds: options.requests, front: frontTerms(opened, options), cache: core.config.cache },
-      ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },
+      ...{ publicUrl: () => publicUrl.text, isStopping: () => ending.isStopped() },
     },
     onMounted: (request) => publicUrl.came(request),
     spending,
@@ -280,7 +280,7 @@ function endingOf(
   { core, stopSending }: OpenedEngine,
   stack: Stack,
   service: Pick<HttpService, "release">,
-): Handover & { stop(): void } {
+): Handover & { stop(): void; isStopped(): boolean } {
   const { tasks } = stack;
   let isStopped = false;
   const stop = (): void => {
@@ -292,11 +292,13 @@ function endingOf(
   };
   return {
     stop,
+    isStopped: () => isStopped,
     drained: async (signal) => {
       stop();
       await Promise.all([drained(core, signal), stack.drained(signal)]);
     },
     release: () => {
+      stop();
       tasks.releaseAll();
       service.release();
     },

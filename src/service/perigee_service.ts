@@ -65,19 +65,26 @@ export interface ServicePlace extends Pick<EnginePlace, "measurerFrom" | "learnt
 
 /** Other work on the engine of a service. */
 interface WorkBeside {
-  /** Begins nothing more; what is under way goes on. */
+  /** Begins nothing more; what is under way goes on. May be called twice. */
   pause(): void;
+  /** Begins nothing more, and stops what is under way, without waiting for it. With or without `pause` before; may be called twice. */
   stop(): void;
 }
 
-/** How a service ends its work for another process, which continues it. Before `close`. */
+/**
+ * How a service ends its work for another process, which continues it: `drained`, `release`, `close` of the service. The first two may be
+ * left out. After `close` they change nothing.
+ */
 export interface Handover {
   /**
    * Sends and begins nothing more from now on, and resolves when nothing is in flight, or when the signal fires. Requests of clients are answered
-   * meanwhile, and what is accepted is for the next process. Never rejects.
+   * meanwhile, and what is accepted is for the next process. May be called twice, also at once: each call has its own signal. Never rejects.
    */
   drained(signal: AbortSignal): Promise<void>;
-  /** Clients stop waiting: each gets its task as it is. */
+  /**
+   * Clients stop waiting: each gets its task as it is, now and from now on. Sends and begins nothing more either, if `drained` was not called,
+   * such as for a store that was lost. Nothing in flight is cut. May be called twice.
+   */
   release(): void;
 }
 

@@ -5,6 +5,8 @@
  *   parallel scavenges off     threads that wait for each other cost 20 to 30 us of CPU an item on two cores
  *   growth of 100 % a cycle    the old generation holds what is in flight twice instead of five times: 340 -> 255 MB peak
  *   one early collection       V8 lets a young heap grow to 256 MB before the first one sets a measure
+ * A service grows as V8 sees fit (`freeHeap`); a worker of a fleet by 50 % a cycle while its heap is below 192 MiB, and then as V8 sees fit until it is
+ * below 96 MiB (`boundHeap`).
  */
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -12,7 +14,7 @@ import type { Clock, Timer } from "../clock.ts";
 
 /** When the run is under way and what it holds is typical. */
 const FIRST_COLLECTION_MS = 900;
-/** Of a worker of a fleet: from then on its old generation grows as V8 sees fit, until it is small again. */
+/** Of a worker of a fleet: above the first its heap is large, until it is below the second. */
 const LARGE_HEAP_BYTES = 192 << 20;
 const SMALL_HEAP_BYTES = 96 << 20;
 const HEAP_LOOK_MS = 1_000;
@@ -44,7 +46,7 @@ export function freeHeap(): void {
 }
 
 /**
- * For a worker of a fleet, which shares its machine and promises at most 256 MiB: while it holds little, its old generation grows by half a cycle.
+ * For a worker of a fleet, which shares its machine: while it holds little, its old generation grows by 50 % a cycle.
  * Posts outlive the young generation, so V8 let 40 MB that are held grow to 160. A partition with many open tasks is large anyway, and is left
  * to V8 as in `freeHeap`. `used`: bytes of the heap.
  */

@@ -61,6 +61,7 @@ export class FleetDirectory {
     }
   }
 
+  /** The worker begins to leave: it is not ready any more. */
   leave(): void {
     this.#isLeaving = true;
   }

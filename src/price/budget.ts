@@ -75,7 +75,7 @@ export class Cap {
     const before = this.#capNanos;
     this.#capNanos = capNanosOf(capUsd);
     const isOther = this.#capNanos !== before;
-    if (isOther) this.#drawn?.renamed();
+    if (isOther) this.#drawn?.capChanged();
     return isOther;
   }
 

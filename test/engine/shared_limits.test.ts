@@ -206,4 +206,20 @@ describe("what engines know of a lane", () => {
     expect(sent).toBeGreaterThan(20);
     expect(sent).toBeLessThanOrEqual(60);
   });
+
+  it("is a limit in headers: what was sent until it was read is not missing later", async () => {
+    const { clock, worlds } = fleet(1, {});
+    const [world] = worlds as [World];
+    const answered = ok(1) as { readonly headers?: object };
+    world.answer = (line) =>
+      ({ ...ok(line), headers: { ...answered.headers, "x-ratelimit-limit-requests": "60" } }) as ReturnType<
+        typeof ok
+      >;
+    world.input(1_000);
+    void (await world.engine()).run(INPUT, { out: OUTPUT }).finished;
+    await clock.advance(300_000);
+    const sent = world.sent.filter(({ atMs }) => atMs >= 120_000).length;
+    expect(sent).toBeGreaterThan(0.95 * 3 * 60);
+    expect(sent).toBeLessThanOrEqual(3 * 60);
+  });
 });

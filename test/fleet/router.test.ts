@@ -183,6 +183,22 @@ describe("a request", () => {
     expect((await advanced(clock, get(url, event, "/v0/provider-events/openai"))).status).toBe(204);
   });
 
+  it("with a provider's event was taken if one partition has taken it before, when the last round has too little time", async () => {
+    let asked = 0;
+    const worker = await listening((_request, response) => {
+      asked += 1;
+      if (asked === 1) response.writeHead(204).end();
+    });
+    const partitions = [
+      { part: 1, owner: "w" },
+      { part: 2, owner: undefined },
+    ];
+    const { url, clock } = await world({ ...alone(worker), partitions });
+    const event = { method: "POST", body: "event" };
+    expect((await advanced(clock, get(url, event, "/v0/provider-events/openai"))).status).toBe(204);
+    expect(asked).toBeGreaterThan(1);
+  });
+
   it("for metrics is answered by the process itself, whichever worker has the partitions", async () => {
     const { url, local } = await world(alone(await listening(answering("metrics of another"))));
     expect(await (await fetch(`${url}/metrics`)).text()).toBe("metrics of this process");

@@ -203,7 +203,7 @@ describe("SharedWindow and DrawnUnits", () => {
   ])(
     "use at least 97 percent of %i a minute where requests of %i leave after they were counted",
     (limit, units) => {
-      const late = { ...ORDINARY, units, lateMs: 300 };
+      const late = { ...ORDINARY, units, lateMs: 700 };
       const senders = Array.from(
         { length: 8 },
         (_, index) => new Sender(`p${index}`, { ...late, drawEveryMs: 490 + index * 3 }),
@@ -212,12 +212,23 @@ describe("SharedWindow and DrawnUnits", () => {
     },
   );
 
+  it("give a process whose requests leave late no more than the others", () => {
+    const senders = [700, 0].map(
+      (lateMs, index) =>
+        new Sender(`p${index}`, { ...ORDINARY, units: 10, lateMs, drawEveryMs: 490 + index * 7 }),
+    );
+    const spends = run(senders, 24_000, 180_000);
+    const part = usedFrom(senders[0]!.spends, 60_000) / usedFrom(spends, 60_000);
+    expect(part).toBeGreaterThan(0.45);
+    expect(part).toBeLessThan(0.55);
+  });
+
   it("end by the process's own clock after 90 % of a block's life, counted from before the first try of the ask", () => {
     const drawn = new DrawnUnits("a");
     expect(drawn.has(0, 3)).toBe(false);
     const ask = drawn.ask(100, 600)!;
     expect(drawn.ask(900, 600)).toBe(ask);
-    const grant = { units: 3, lifeMs: 2_000, drawMs: 500, slot: 0, charged: 3, limit: 600, isExpired: false };
+    const grant = { units: 3, lifeMs: 2_000, drawMs: 500, slot: 0, charged: 3, limit: 600, isUnknown: false };
     drawn.answered(grant);
     expect(drawn.has(1_899, 3)).toBe(true);
     expect(drawn.has(1_900, 3)).toBe(false);
@@ -371,3 +382,119 @@ describe("SharedWindow and DrawnUnits", () => {
     expect([drawn.isShort, drawn.has(101, 10)]).toEqual([true, false]);
   });
 });
+
+interface Item {
+  mark: number;
+  units: number;
+  /** Whether no ask has told of it yet. */
+  isNew: boolean;
+}
+
+/** A process of which each step is said, and what it has used. */
+class Teller {
+  items: Item[] = [];
+  readonly #drawn: DrawnUnits;
+  readonly #shared: Shared;
+  #under: ReturnType<SharedWindow["draw"]> | undefined;
+  #isUnder = false;
+  /** Since the last ask, more than new items. */
+  #hasChanged = false;
+
+  constructor(name: string, shared: Shared) {
+    this.#drawn = new DrawnUnits(name);
+    this.#shared = shared;
+  }
+
+  get used(): number {
+    return this.items.reduce((sum, { units }) => sum + units, 0);
+  }
+
+  spend(nowMs: number, units: number): void {
+    if (this.#drawn.has(nowMs, units))
+      this.items.push({ mark: this.#drawn.spend(units), units, isNew: true });
+  }
+
+  /** Items that are sent while nothing is limited. */
+  spendUnlimited(units: number): void {
+    if (this.#isUnder || this.#hasChanged || this.items.some(({ isNew }) => isNew)) return;
+    this.#drawn.spend(units);
+    this.#drawn.forget();
+  }
+
+  settle(which: number, by: number): void {
+    const item = this.items[which % Math.max(1, this.items.length)];
+    if (item === undefined) return;
+    const delta = Math.max(-item.units, by);
+    this.#drawn.adjust(item.mark, delta);
+    item.units += delta;
+    this.#hasChanged = true;
+  }
+
+  move(which: number): void {
+    const item = this.items[which % Math.max(1, this.items.length)];
+    if (item === undefined) return;
+    item.mark = this.#drawn.move(item.mark, item.units);
+    this.#hasChanged = true;
+  }
+
+  /** The answer arrives later. */
+  ask(nowMs: number): void {
+    const wasUnder = this.#isUnder;
+    const ask = this.#drawn.ask(nowMs, 100_000);
+    if (ask === undefined) return;
+    this.#under = this.#shared.draw(1e12 + nowMs, ask);
+    this.#isUnder = true;
+    if (wasUnder) return;
+    for (const item of this.items) item.isNew = false;
+    this.#hasChanged = false;
+  }
+
+  answer(): void {
+    if (this.#under !== undefined) this.#drawn.answered(this.#under);
+    this.#under = undefined;
+    this.#isUnder = false;
+  }
+}
+
+const told = fc.record({
+  kind: fc.constantFrom("spend", "spend", "spendUnlimited", "settle", "move", "ask", "answer", "wait"),
+  who: fc.nat(1),
+  which: fc.nat(40),
+  units: fc.integer({ min: 1, max: 60 }),
+  by: fc.integer({ min: -60, max: 30 }),
+  ms: fc.constantFrom(1, 400, 1_900, 2_600),
+});
+
+it("a quota that several share charges what they have used, and nothing else once nobody wants more", () => {
+  fc.assert(
+    fc.property(fc.array(told, { maxLength: 60 }), (steps) => {
+      const shared = new Shared();
+      const tellers = [new Teller("a", shared), new Teller("b", shared)] as const;
+      let nowMs = 0;
+      for (const { kind, who, which, units, by, ms } of steps) {
+        const teller = tellers[who === 0 ? 0 : 1];
+        if (kind === "wait" && nowMs + ms < 50_000) nowMs += ms;
+        else if (kind === "spend") teller.spend(nowMs, units);
+        else if (kind === "spendUnlimited") teller.spendUnlimited(units);
+        else if (kind === "settle") teller.settle(which, by);
+        else if (kind === "move") teller.move(which);
+        else if (kind === "ask") teller.ask(nowMs);
+        else if (kind === "answer") teller.answer();
+      }
+      for (let round = 0; round < 5; round += 1) {
+        nowMs += 500;
+        for (const teller of tellers) {
+          teller.ask(nowMs);
+          teller.answer();
+        }
+      }
+      const { charged } = shared.draw(1e12 + nowMs, { ...NOTHING, holder: "reader" });
+      expect(charged).toBe(tellers[0].used + tellers[1].used);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const NOTHING = {
+  ...{ sequence: 1, spent: 0, unspent: 0, returned: [], wanted: 0, least: 1, limit: 100_000 },
+};

@@ -142,7 +142,7 @@ export class SharedCaps {
   async limit({ name, usd }: CapTerms): Promise<void> {
     const { cap, draws } = await this.#shared(name);
     const beforeUsd = cap.capUsd;
-    if (cap.limit(usd)) draws?.renew();
+    if (cap.limit(usd)) draws?.capChanged();
     else draws?.soon();
     if (cap.capUsd > beforeUsd) this.#options.onRaised();
   }

@@ -49,7 +49,7 @@ export class CapDraws {
   }
 
   /** The cap of this process has changed: a draw may bring what the last one was refused. */
-  renew(): void {
+  capChanged(): void {
     this.#isRefused = false;
     this.soon();
   }

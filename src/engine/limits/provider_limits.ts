@@ -36,7 +36,6 @@ interface AllLanes {
   standing(limits: LaneLimits, provider: string | undefined): WorkStanding;
 }
 
-/** The limits of one engine. */
 /** Where what waits for limits is to be shared: of a provider, or of one lane. */
 interface LimitedWork {
   readonly pool: string;
@@ -45,6 +44,7 @@ interface LimitedWork {
   readonly hasPlaces: boolean;
 }
 
+/** The limits of one engine. */
 export class ProviderLimits {
   /** What earlier processes have learnt. */
   readonly kept: KeptLimits;

@@ -33,14 +33,10 @@ export const BROKEN_OFF: ReturnType<typeof plain> = plain(
 
 /** Shorter than the private port keeps idle connections (ports.ts). */
 const IDLE_MS = 30_000;
-/** Addresses of workers that are kept parsed. */
-const PLACES_MAX = 1_024;
 
 export class Hops {
   readonly #secret: string;
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
-  /** By address. */
-  readonly #places = new Map<string, Place>();
   readonly #silent: SilentWorkers;
 
   /** `secret`: that of the fleet. */
@@ -52,7 +48,7 @@ export class Hops {
   /** Begins a request, whose body its caller sends. It emits `error` when its worker dies or is silent; so does its answer, once that has begun. */
   begin({ address, part, died }: HopTarget, { method = "GET", url = "/", headers }: HopHead): ClientRequest {
     const upstream = send({
-      ...{ ...this.#placeOf(address), method, path: url, agent: this.#agent },
+      ...{ ...placeOf(address), method, path: url, agent: this.#agent },
       headers: [...headers, SECRET_HEADER, this.#secret, PART_HEADER, String(part)],
     });
     const watched = this.#silent.watch(address);
@@ -71,15 +67,6 @@ export class Hops {
 
   close(): void {
     this.#agent.destroy();
-  }
-
-  #placeOf(address: string): Place {
-    const known = this.#places.get(address);
-    if (known !== undefined) return known;
-    if (this.#places.size >= PLACES_MAX) this.#places.clear();
-    const place = placeOf(address);
-    this.#places.set(address, place);
-    return place;
   }
 }
 

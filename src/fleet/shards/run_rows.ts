@@ -87,7 +87,8 @@ export class RunRows {
     return rows as readonly SeenShard[]; // as selected
   }
 
-  /** Sets the most that it may cost in all, in nano-USD; undefined removes the cap. What partitions have named counts no more (`shared_money.ts`). */
+  /** Sets the most that it may cost in all, in nano-USD; undefined removes the cap. With a cap, what partitions have named does not count any more
+   *  (`shared_money.ts`); without one, it counts until it expires. */
   async setCap(id: string, capNano: number | undefined): Promise<void> {
     await this.#query(
       `WITH run AS (UPDATE perigee_runs SET cap_nano = $2::bigint WHERE id = $1)

@@ -64,16 +64,18 @@ export class Gathering {
   ): Promise<boolean> {
     const { clock, directory } = this.#options;
     const needsAll = request.method === "GET";
+    let last: readonly PartAnswer[] = [];
     for (;;) {
       const { free } = directory.stateFor("");
       const parts = directory.ownedParts;
       const answers = await Promise.all(parts.map((part) => this.#ask(part, request, { body, deadlineMs })));
       if (response.destroyed) return true;
       const found = answers.filter((answer) => answer !== undefined);
+      if (found.length > 0) last = found; // the last round may have too little time
       const isLate = clock.nowMs() >= deadlineMs;
-      const isWhole = found.length === parts.length && free.length === 0;
-      if (found.length > 0 && (isWhole || (isLate && !needsAll))) {
-        write(response, needsAll ? joined(found) : best(found));
+      const isWhole = found.length > 0 && found.length === parts.length && free.length === 0;
+      if (last.length > 0 && (isWhole || (isLate && !needsAll))) {
+        write(response, needsAll ? joined(last) : best(last));
         return true;
       }
       if (isLate) return false;

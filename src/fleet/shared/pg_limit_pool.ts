@@ -2,7 +2,8 @@
  * Limits that the workers of a fleet share: a row each in the database, with the state of one of the laws in `limits/shared` as JSON.
  *
  * A draw is one transaction that locks its rows in the order of their names. Its clock is the database's, read before the rows are locked: the spending
- * that an ask reports was before that. Who only asks for the facts of lanes reads them without a lock. The name of the session is kept with the places that were granted through it (shared_places.ts).
+ * that an ask reports was before that. An ask for the facts of lanes only reads them, without a lock. The name of the
+ * session is kept with the places that were granted through it (shared_places.ts).
  */
 import {
   type FactsPoolAsk,

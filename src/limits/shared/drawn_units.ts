@@ -2,10 +2,12 @@
  * What one process may spend of a quota that several share: its side of `shared_window.ts`. Pure; `engine/limits/limit_draws.ts` draws for it, every
  * 500 ms and when a request lacks units.
  *
- *   empty --a request lacks units--> lacking --answered--> has units --90 % of their life, from before the ask--> empty
+ *   empty --a request lacks units--> lacking --answered--> has units --90 % of their life, from before the ask--> may not spend them
+ *   may not spend them --the next ask is answered--> has units
  *
  * An ask that was not answered is repeated unchanged, because it may have been booked; what happens meanwhile waits for the next
- * one. Units may be spent while an ask is under way: what the ask returns is set aside first.
+ * one. Units may be spent while an ask is under way: what the ask returns is set aside first. What is left here is what the quota charges to this process
+ * as not yet spent: every path keeps both equal, else units would be lost to all for as long as the process lives.
  */
 import type { BlockAsk, BlockGrant } from "./shared_window.ts";
 
@@ -86,24 +88,27 @@ export class DrawnUnits {
     return this.#sequence + 1;
   }
 
-  /** The quota is not limited: what was spent so far is not reported. */
+  /** The quota is not limited: what was spent so far is not reported, and not taken from what is left. */
   forget(): void {
-    if (this.#asked === undefined) this.#spent = this.#moved = 0;
+    if (this.#asked !== undefined || (this.#spent === 0 && this.#moved === 0)) return;
+    this.#left += this.#spent - this.#moved;
+    this.#spent = this.#moved = 0;
+    this.#sequence += 1; // the marks until now belong to no report
   }
 
   /** What to ask now; undefined when there is nothing to ask or report. `limit`: units a window, as far as this process knows. `drawMs`: until its next draw. */
   ask(nowMs: number, limit: number, drawMs?: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;
-    const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
+    const left = Math.max(0, this.#left);
     const [spent, moved] = [this.#spent, this.#moved];
     const { kept, wanted, least } = this.#demand.next(left);
     const unspent = left - kept;
     const returned = this.#unused.take(this.#sequence);
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
     this.#sequence += 1;
-    const told = { holder: this.#holder, sequence: this.#sequence, spent, moved, unspent, returned };
-    this.#asked = { ask: { ...told, wanted, least, limit, drawMs }, sentMs: nowMs };
-    this.#left -= unspent;
+    const report = { holder: this.#holder, sequence: this.#sequence, spent, moved, unspent, returned };
+    this.#asked = { ask: { ...report, wanted, least, limit, drawMs }, sentMs: nowMs };
+    this.#left = kept; // also where more was used than it had: that is reported as spent
     this.#spent = this.#moved = 0;
     return this.#asked.ask;
   }
@@ -116,7 +121,7 @@ export class DrawnUnits {
     this.#demand.answered(grant.units);
     this.#unused.reported(ask.sequence, grant.slot);
     // What was spent since the ask was sent stays spent.
-    this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
+    this.#left = (grant.isUnknown ? this.#moved - this.#spent : this.#left) + grant.units;
     this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
     const { charged, drawMs } = grant;
     this.#said = { charged, drawMs, isShort: grant.units < ask.wanted };
@@ -164,8 +169,8 @@ class Demand {
   }
 }
 
-/** How many slots of reports are kept: twice those of a window with a draw each 500 ms. */
-const SLOTS_KEPT = 256;
+/** How many slots of reports are kept: those of a window with a draw each 50 ms. */
+const SLOTS_KEPT = 1_280;
 
 /** Units that were reported as spent and then not used, until they can be returned: the slot of their report must be known. */
 class UnusedUnits {
@@ -179,7 +184,8 @@ class UnusedUnits {
 
   reported(sequence: number, slot: number): void {
     this.#slots.set(sequence, slot);
-    this.#slots.delete(sequence - SLOTS_KEPT);
+    const [oldest] = this.#slots.keys();
+    if (oldest !== undefined && this.#slots.size > SLOTS_KEPT) this.#slots.delete(oldest);
   }
 
   /** Takes out the units that can be returned; `last`: the newest sequence. */

@@ -4,7 +4,8 @@
  *
  *   block: granted -> open, its units spent by its holder -> what was spent is charged in the slot of the report
  *                                                         -> what was not is returned, or granted longer
- *                  -> expired (no draw in time): charged whole, in the slot of its end, until its holder reports what it did not spend
+ *                  -> expired (no draw in time): charged whole, in the slot of its end --its holder draws again--> open
+ *                                                                                      --a window later--> forgotten, with its holder
  *
  * Why no window holds more: a unit is charged from its grant on. It is spent before the report that names it, or before the end of its
  * block, and stays charged for a window from then on. So at any moment all units spent in the window that ends there are charged, and
@@ -64,8 +65,8 @@ export interface BlockGrant {
   /** Units charged now to all processes, and the limit in force for all. */
   readonly charged: number;
   readonly limit: number;
-  /** Whether its former block had expired: what was left of it is void. */
-  readonly isExpired: boolean;
+  /** Whether nothing was known of it: what was left of a former block is void. */
+  readonly isUnknown: boolean;
 }
 
 export interface SharedWindowOptions {
@@ -77,8 +78,11 @@ export interface SharedWindowOptions {
   readonly drawMs?: number;
 }
 
+/** What an ask says of the time since the last one. */
 interface SinceAsk {
+  /** Milliseconds; undefined if the last one wanted nothing. */
   sinceMs: number | undefined;
+  /** Units that had been reserved and were not used. */
   returned: number;
 }
 
@@ -143,12 +147,13 @@ export class SharedWindow {
     this.#expire(nowMs);
     const before = this.#holders.get(ask.holder);
     if (before !== undefined && before.sequence === ask.sequence) return this.#answer(nowMs, before);
-    const { units, returned, isExpired: wasExpired } = this.#report(nowMs, ask, before);
+    const { units, returned } = this.#report(nowMs, ask, before);
+    const wasUnknown = before === undefined;
     const { sequence, wanted, least } = ask;
     const drawMs = this.#rhythmMs;
     const lifeMs = (this.#lifeMs / this.#drawMs) * Math.max(drawMs, ask.drawMs ?? 0);
     const holder: Holder = {
-      ...{ sequence, granted: 0, wasExpired, askedMs: nowMs, lifeMs, drawMs, units, wanted, least },
+      ...{ sequence, granted: 0, wasUnknown, askedMs: nowMs, lifeMs, drawMs, units, wanted, least },
       ...{ limit: Math.max(1, ask.limit), turn: before?.turn },
     };
     this.#holders.set(ask.holder, holder);
@@ -164,9 +169,9 @@ export class SharedWindow {
     return this.#answer(nowMs, holder);
   }
 
-  #answer(nowMs: number, { granted, lifeMs, drawMs, askedMs, wasExpired }: Holder): BlockGrant {
+  #answer(nowMs: number, { granted, lifeMs, drawMs, askedMs, wasUnknown }: Holder): BlockGrant {
     return {
-      ...{ units: granted, lifeMs, drawMs, slot: slotOf(askedMs), isExpired: wasExpired },
+      ...{ units: granted, lifeMs, drawMs, slot: slotOf(askedMs), isUnknown: wasUnknown },
       ...{ charged: this.#charged(), limit: this.#limit(nowMs) },
     };
   }
@@ -190,25 +195,21 @@ export class SharedWindow {
     };
   }
 
-  /** Books what the ask reports of its former block; returns what is left of it. */
+  /** Books what the ask reports of its former block; returns what is left of it, and the units of earlier ones that were reserved and not used. */
   #report(
     nowMs: number,
     { spent, moved = 0, unspent, returned }: BlockAsk,
     before: Holder | undefined,
-  ): { units: number; returned: number; isExpired: boolean } {
+  ): { units: number; returned: number } {
     for (const [slot, units] of returned) this.#charge(slot, -units);
     const given = returned.reduce((sum, [, units]) => sum + units, 0);
-    const unused = given + unspent - moved;
+    const unused = given - moved + unspent;
+    const unusedBefore = Math.max(0, given - moved);
     if (unused !== 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
-    if (before?.expiredSlot !== undefined) {
-      const own = Math.min(before.units, Math.max(0, spent - moved));
-      this.#charge(before.expiredSlot, own - before.units);
-      this.#charge(slotOf(nowMs), spent - own);
-      return { units: 0, returned: given, isExpired: true };
-    }
+    if (before?.expiredSlot !== undefined) this.#charge(before.expiredSlot, -before.units); // its units are charged as those of its block again
     this.#charge(slotOf(nowMs), spent);
-    const units = Math.max(0, (before?.units ?? 0) - (spent - moved) - unspent);
-    return { units, returned: given, isExpired: before === undefined };
+    const units = before === undefined ? 0 : Math.max(0, before.units - (spent - moved) - unspent);
+    return { units, returned: unusedBefore };
   }
 
   #expire(nowMs: number): void {

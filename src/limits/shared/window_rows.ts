@@ -5,7 +5,7 @@ export interface Holder {
   /** Sequence and answer of the last ask, for its repetition. */
   readonly sequence: number;
   granted: number;
-  readonly wasExpired: boolean;
+  readonly wasUnknown: boolean;
   readonly askedMs: number;
   readonly lifeMs: number;
   readonly drawMs: number;
@@ -32,19 +32,20 @@ export type HolderRow = readonly [
   least: number,
   limit: number,
   granted: number,
-  wasExpired: 0 | 1,
+  wasUnknown: 0 | 1,
   turn: number | null,
   expiredSlot: number | null,
 ];
 
 /** `newestMs`: of the state. */
 export function rowOf(name: string, holder: Holder, newestMs: number): HolderRow {
-  const { sequence, askedMs, units, lifeMs, drawMs, wanted, least, limit, granted, wasExpired } = holder;
+  const { sequence, askedMs, units, lifeMs, drawMs, wanted, least, limit, granted, wasUnknown } = holder;
   const times = [newestMs - askedMs, units, lifeMs, drawMs] as const;
-  const asked = [wanted, least, limit, granted, wasExpired ? 1 : 0] as const;
+  const asked = [wanted, least, limit, granted, wasUnknown ? 1 : 0] as const;
   return [name, sequence, ...times, ...asked, holder.turn ?? null, holder.expiredSlot ?? null];
 }
 
+/** The inverse of `rowOf`. */
 export function holderOf(row: HolderRow, newestMs: number): Holder {
   const [
     ,
@@ -57,12 +58,12 @@ export function holderOf(row: HolderRow, newestMs: number): Holder {
     least,
     limit,
     granted,
-    wasExpired,
+    wasUnknown,
     turn,
     expiredSlot,
   ] = row;
   return {
     ...{ sequence, askedMs: newestMs - ago, units, lifeMs, drawMs, wanted, least, limit, granted },
-    ...{ wasExpired: wasExpired === 1, turn: turn ?? undefined, expiredSlot: expiredSlot ?? undefined },
+    ...{ wasUnknown: wasUnknown === 1, turn: turn ?? undefined, expiredSlot: expiredSlot ?? undefined },
   };
 }

@@ -33,7 +33,7 @@ export class DrawnMoney {
   /** Reserved since the last ask, also what has ended meanwhile. */
   #reservedNano = 0;
   /** As of the last ask. */
-  readonly #last = { unusedNano: 0, committedNano: 0, roseNano: 0, isRenamed: false };
+  readonly #last = { unusedNano: 0, committedNano: 0, roseNano: 0, isCapChanged: false };
   #isStarved = false;
 
   /** `onLack`: called when an item waits for money, as often as one does. */
@@ -52,9 +52,9 @@ export class DrawnMoney {
     return this.#answer?.capNano ?? Number.POSITIVE_INFINITY;
   }
 
-  /** This process has another amount of the cap: what the last answer said of it, and that of an ask under way, does not hold any more. */
-  renamed(): void {
-    this.#last.isRenamed = true;
+  /** The cap of this process has another amount: the last answer, and that of an ask under way, no longer say which cap is in force. */
+  capChanged(): void {
+    this.#last.isCapChanged = true;
     if (this.#answer !== undefined) this.#answer = { ...this.#answer, capNano: Number.POSITIVE_INFINITY };
   }
 
@@ -105,7 +105,7 @@ export class DrawnMoney {
     const leftNano = unusedNano - returnedNano;
     const lackedNano = this.#lackedNano;
     this.#sequence += 1;
-    this.#last.isRenamed = false;
+    this.#last.isCapChanged = false;
     this.#asked = {
       ...{ ...this.#owner, sequence: this.#sequence, capNano, spentNano, heldNano, returnedNano },
       wantedNano: Math.max(0, targetNano - leftNano),
@@ -121,7 +121,7 @@ export class DrawnMoney {
   answered(grant: MoneyGrant): void {
     this.#isStarved = (this.#asked?.leastNano ?? 0) > 0 && grant.nano === 0;
     this.#asked = undefined;
-    this.#answer = this.#last.isRenamed ? { ...grant, capNano: Number.POSITIVE_INFINITY } : grant;
+    this.#answer = this.#last.isCapChanged ? { ...grant, capNano: Number.POSITIVE_INFINITY } : grant;
     this.#grantNano = grant.totalNano;
   }
 

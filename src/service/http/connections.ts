@@ -7,7 +7,7 @@
  *   an answer that is made       waited for
  *   `Expect: 100-continue`       asked for the body once it is read: what is refused by its headers need not be sent
  *   an unknown `Expect`          refused with 417, and closed
- *   answered before it arrived   the rest is read and dropped, so that the client reads its answer: at most 30 s, and as long as it comes
+ *   answered before it arrived   the rest is read and dropped, so that the client reads its answer: for at most 30 s, and until 2 s bring no byte
  *
  * Once the server drains:
  *
@@ -125,7 +125,7 @@ export class Connections {
     };
   }
 
-  /** Of a request that was answered before it arrived, on a connection that is kept as well: Node reads the rest for as long as it comes. */
+  /** Bounds the rest of a request that was answered before it arrived: Node would read it without a limit, on a connection that is kept as well. */
   #boundRest(request: IncomingMessage): void {
     const { socket } = request;
     const untilMs = this.#clock.nowMs() + LINGER_MAX_MS;
@@ -203,7 +203,7 @@ export class Connections {
   }
 }
 
-/** Answered before that, its client may send the body or not: on a connection that is kept, the next request could be taken for the body. */
+/** Sends `100 Continue` when the body is read. Until then the connection is not kept: a client that has its answer may send the body or not. */
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const { shouldKeepAlive } = response;
   const onListener = (event: string | symbol): void => {

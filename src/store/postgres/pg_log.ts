@@ -290,7 +290,12 @@ export class PgLog {
 
 /** Waits for statements of one transaction that were sent together. The first one that failed is the cause: the transaction refuses those after it. */
 async function allDone(sent: Iterable<Promise<void>>): Promise<void> {
-  for (const done of await Promise.allSettled(sent)) if (done.status === "rejected") throw done.reason;
+  const all: Promise<void>[] = [];
+  for (const statement of sent) {
+    statement.catch(() => undefined); // where the next one throws before it is sent, nobody waits for this one
+    all.push(statement);
+  }
+  for (const done of await Promise.allSettled(all)) if (done.status === "rejected") throw done.reason;
 }
 
 /** Where each part begins among bytes that hold them end to end; PostgreSQL counts from 1. */

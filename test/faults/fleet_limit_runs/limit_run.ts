@@ -68,7 +68,7 @@ export async function limitRun(seed: number, terms: LimitTerms): Promise<LimitRe
   const children: ChildProcess[] = [];
   const random = randomOf(seed);
   try {
-    const items = Math.ceil((perMinute * runMs) / WINDOW_MS / 2); // no process has half of the limit
+    const items = Math.ceil(((perMinute * runMs) / WINDOW_MS) * Math.min(2, 4 / processes)); // four times an even part
     for (let index = 0; index < processes; index += 1) {
       const dataDir = join(folder, `d${index}`);
       mkdirSync(dataDir);

@@ -5,6 +5,7 @@
  *
  * Every second it renews its lease, reads the fleet, and does what `placement.ts` says.
  */
+import assert from "node:assert";
 import { randomUUID } from "node:crypto";
 import { systemClock } from "../clock.ts";
 import type { LimitPool } from "../limits/shared/limit_pool.ts";
@@ -234,7 +235,7 @@ async function openPartition(
   try {
     const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
     const rows = await ShardRows.open(shards.query, part, id);
-    let handover: Handover | undefined;
+    const received: { handover?: Handover } = {};
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
@@ -250,7 +251,7 @@ async function openPartition(
         otherSatellites: new PgOtherSatellites(shards.query, part),
         onMetrics: (render) => metrics.add(part, render),
         onHandover: (given) => {
-          handover = given;
+          received.handover = given;
         },
         beside: (opened) => {
           const work = new ShardWork({
@@ -270,7 +271,9 @@ async function openPartition(
       metrics.remove(part);
       return store.close();
     };
-    return { service, handover: handover as Handover, store: { close }, closeFiles: () => files.close() }; // it was received
+    const { handover } = received;
+    assert(handover !== undefined, "a service hands over how its work ends before it is open");
+    return { service, handover, store: { close }, closeFiles: () => files.close() };
   } catch (error) {
     metrics.remove(part);
     await store.close().catch(() => undefined);

@@ -38,4 +38,6 @@ export interface ServiceContext {
   readonly requestBounds?: BodyBounds | undefined;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */
   readonly publicUrl: () => string;
+  /** Whether nothing more is sent, because the service closes or hands its work over. */
+  readonly isStopping: () => boolean;
 }

@@ -65,19 +65,26 @@ export interface ServicePlace extends Pick<EnginePlace, "measurerFrom" | "learnt
 
 /** Other work on the engine of a service. */
 interface WorkBeside {
-  /** Begins nothing more; what is under way goes on. */
+  /** Begins nothing more; what is under way goes on. May be called twice. */
   pause(): void;
+  /** Begins nothing more, and stops what is under way, without waiting for it. With or without `pause` before; may be called twice. */
   stop(): void;
 }
 
-/** How a service ends its work for another process, which continues it. Before `close`. */
+/**
+ * How a service ends its work for another process, which continues it: `drained`, `release`, `close` of the service. The first two may be
+ * left out. After `close` they change nothing.
+ */
 export interface Handover {
   /**
    * Sends and begins nothing more from now on, and resolves when nothing is in flight, or when the signal fires. Requests of clients are answered
-   * meanwhile, and what is accepted is for the next process. Never rejects.
+   * meanwhile, and what is accepted is for the next process. May be called twice, also at once: each call has its own signal. Never rejects.
    */
   drained(signal: AbortSignal): Promise<void>;
-  /** Clients stop waiting: each gets its task as it is. */
+  /**
+   * Clients stop waiting: each gets its task as it is, now and from now on. Sends and begins nothing more either, if `drained` was not called,
+   * such as for a store that was lost. Nothing in flight is cut. May be called twice.
+   */
   release(): void;
 }
 
@@ -235,9 +242,9 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       transfers: createTransfers((error, requestId) => observation.log.fault(error, requestId)),
-      dataDir,
+      ...{ dataDir, eventSecrets: secretsOf(opened, options) },
       ...{ requestBounds: options.requests, front: frontTerms(opened, options), cache: core.config.cache },
-      ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },
+      ...{ publicUrl: () => publicUrl.text, isStopping: () => ending.isStopped() },
     },
     onMounted: (request) => publicUrl.came(request),
     spending,
@@ -280,7 +287,7 @@ function endingOf(
   { core, stopSending }: OpenedEngine,
   stack: Stack,
   service: Pick<HttpService, "release">,
-): Handover & { stop(): void } {
+): Handover & { stop(): void; isStopped(): boolean } {
   const { tasks } = stack;
   let isStopped = false;
   const stop = (): void => {
@@ -292,11 +299,13 @@ function endingOf(
   };
   return {
     stop,
+    isStopped: () => isStopped,
     drained: async (signal) => {
       stop();
       await Promise.all([drained(core, signal), stack.drained(signal)]);
     },
     release: () => {
+      stop();
       tasks.releaseAll();
       service.release();
     },

@@ -75,9 +75,9 @@ export interface OpenedTasks extends Tasks {
     removed: (project: string, id: string) => void,
     signal: AbortSignal,
   ): Promise<void>;
-  /** The engine sends nothing any more: callers wait only for what is in flight. Before `close`. */
+  /** The engine sends nothing any more: callers wait only for what is in flight. Before `close`; may be called twice. */
   release(): void;
-  /** Another process takes the work over: callers stop waiting. After `release`. */
+  /** Another process takes the work over: callers stop waiting. May be called twice, and without `release`. */
   releaseAll(): void;
   /** Accepts nothing more; the owner of the engine closes it. */
   close(): Promise<void>;
@@ -339,7 +339,7 @@ class TasksOfFolder implements OpenedTasks {
 
   releaseAll(): void {
     this.#rooms.work.callers.releaseAll();
-    this.#rooms.lots.release(true);
+    this.#rooms.lots.releaseAll();
   }
 
   async close(): Promise<void> {

@@ -60,6 +60,8 @@ const chat = {
 };
 const statusOf = async (answered: Promise<Response>): Promise<unknown> =>
   ((await (await answered).json()) as { status: string }).status;
+const openTasks = async (listed: Response): Promise<number> =>
+  ((await listed.json()) as { tasks: unknown[] }).tasks.length;
 
 it("ends what is in flight, whose client gets the answer, and accepts what it leaves to the next process", async () => {
   const { call, handover, received, answer } = await opened();
@@ -99,4 +101,22 @@ it("answers every client when it waits no longer: with the task as it is, or wit
   expect((await late).status).toBe(408);
   expect(world?.received.length).toBe(1);
   answer();
+});
+
+it("answers every client without being drained first, such as for a store that is lost, and sends nothing more", async () => {
+  const { call, handover, received, answer } = await opened();
+  const first = call("/v0/infer/", item);
+  await received(1);
+  const queued = call("/v0/infer/", item);
+  const unsent = call("/v1/chat/completions", chat);
+  await expect.poll(async () => openTasks(await call("/v0/infer/tasks"))).toBe(3);
+  handover.release();
+  handover.release();
+  const { task_id: id, status } = (await (await first).json()) as { task_id: string; status: string };
+  expect([status, await statusOf(queued)]).toEqual(["submitted", "submitted"]);
+  expect((await unsent).status).toBe(503);
+  answer();
+  await expect.poll(() => statusOf(call(`/v0/infer/task/${id}`))).toBe("completed");
+  await handover.drained(new AbortController().signal); // else what was sent instead would still be in flight
+  expect(world?.received.length).toBe(1);
 });

@@ -118,6 +118,7 @@ export async function openWhole(options: WholeOptions = {}): Promise<Whole> {
       transfers: createTransfers(),
       dataDir,
       publicUrl: () => url,
+      isStopping: () => false,
       front: { models: new ServedModels(core.config) },
     },
     verifier: {

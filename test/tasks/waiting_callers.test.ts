@@ -43,4 +43,33 @@ describe("a caller that waits for items without sla", () => {
     expect(await world.settle(tasks.task(PROJECT, view.id))).toMatchObject({ counts: { completed: 2 } });
     expect(world.sent).toHaveLength(2);
   });
+
+  it("waits no longer once another process takes the work over, also where nothing was released before", async () => {
+    const world = new TaskWorld({ answer: () => "hang" });
+    world.file("f1", 3);
+    const tasks = await world.tasks();
+    const large = { items: [{ file_id: "f1" }], hasOutputFile: true };
+    const waiting = [submit(tasks, items(2)), tasks.submit(PROJECT, large)];
+    await world.clock.advance(1_000);
+    expect(world.sent.length).toBe(5);
+    const startMs = world.clock.nowMs();
+    tasks.releaseAll();
+    for (const each of [...waiting, submit(tasks, items(2)), tasks.submit(PROJECT, large)])
+      expect(await world.settle(each)).toMatchObject({ status: "submitted" });
+    expect(world.clock.nowMs() - startMs).toBeLessThan(100);
+  });
+
+  it("is looked for with one timer each for small and large tasks, however often they are released", async () => {
+    const world = new TaskWorld({ answer: () => "hang" });
+    const tasks = await world.tasks();
+    const before = world.clock.pendingTimers;
+    tasks.release();
+    tasks.release();
+    await world.clock.advance(1_000);
+    expect(world.clock.pendingTimers - before).toBe(2);
+    tasks.releaseAll();
+    tasks.releaseAll();
+    await world.clock.advance(1_000);
+    expect(world.clock.pendingTimers - before).toBe(0);
+  });
 });

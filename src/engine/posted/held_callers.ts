@@ -40,6 +40,14 @@ interface Held {
   readonly done: number;
 }
 
+/**
+ * For what callers wait:
+ *
+ *   ends --release--> answers in flight --releaseAll--> nothing     closed, from each of them
+ *   ends --releaseAll--> nothing
+ */
+type WaitsFor = "ends" | "in_flight" | "nothing" | "closed";
+
 /** One for an engine. */
 export class HeldCallers {
   readonly #clock: Clock;
@@ -51,8 +59,7 @@ export class HeldCallers {
   /** How many items of a group had ended when that last changed, and when (monotonic). */
   readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
-  #isClosed = false;
-  #isWaitedFor = true;
+  #waitsFor: WaitsFor = "ends";
 
   constructor(
     clock: Clock,
@@ -88,7 +95,8 @@ export class HeldCallers {
       if (signal?.aborted === true) onAbort();
       else signal?.addEventListener("abort", onAbort, { once: true });
       const owner = this.#homeOf(task)?.owner;
-      if (owner !== undefined) this.look(owner);
+      if (this.#waitsFor === "nothing") caller.resolve();
+      else if (owner !== undefined) this.look(owner);
     });
   }
 
@@ -112,31 +120,39 @@ export class HeldCallers {
     this.#held.set(owner, { timer, done: owner.items.done.size });
   }
 
-  /** Nothing is sent any more: callers wait for what is in flight, and for its record. */
-  release(idleBefore: ReadonlySet<number> = new Set()): void {
-    if (this.#isClosed) return;
-    const idle = new Set<number>();
-    for (const [task, callers] of [...this.#callers]) {
-      if (this.#isWaitedFor && (this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
-      idle.add(task);
-      if (idleBefore.has(task) || !this.#isWaitedFor) for (const { resolve } of callers) resolve();
-    }
-    this.#clock.timer(RELEASE_MS, () => this.release(idle), { keepsAlive: false });
+  /** Nothing is sent any more: callers wait for what is in flight, and for its record. May be called twice. */
+  release(): void {
+    if (this.#waitsFor !== "ends") return;
+    this.#waitsFor = "in_flight";
+    this.#releaseIdle(new Set());
   }
 
-  /** Another process takes the work over: nobody waits here from now on. After `release`. */
+  /** Another process takes the work over: nobody waits here from now on. May be called twice, and without `release`. */
   releaseAll(): void {
-    this.#isWaitedFor = false;
-    this.release();
+    if (this.#waitsFor === "closed") return;
+    this.#waitsFor = "nothing";
+    for (const callers of [...this.#callers.values()]) for (const { resolve } of callers) resolve();
   }
 
   /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
-    this.#isClosed = true;
+    this.#waitsFor = "closed";
     for (const { timer } of this.#held.values()) timer?.cancel();
     const closed = engineClosed();
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);
+  }
+
+  /** Callers of tasks without a request in flight wait no longer, if it was so at the last look, too. */
+  #releaseIdle(idleBefore: ReadonlySet<number>): void {
+    if (this.#waitsFor !== "in_flight") return;
+    const idle = new Set<number>();
+    for (const [task, callers] of [...this.#callers]) {
+      if ((this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
+      idle.add(task);
+      if (idleBefore.has(task)) for (const { resolve } of callers) resolve();
+    }
+    this.#clock.timer(RELEASE_MS, () => this.#releaseIdle(idle), { keepsAlive: false });
   }
 
   /** When the last item of a group ended, or it began. */

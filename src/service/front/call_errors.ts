@@ -54,9 +54,9 @@ export function failedCall({ code, message, retryable, provider_status }: Failur
   return new StatedError(status, { code, message, headers: isFinal ? NO_RETRY : again });
 }
 
-/** The error of a call that is not answered because of what holds its item; without a hold it took too long. */
+/** The error of a call that is not answered because of what holds its item. */
 export function heldCall([hold]: readonly Hold[], nowWallMs: number): StatedError {
-  if (hold === undefined) return lateCall(false);
+  if (hold === undefined) return cancelledCall();
   const { reason, provider, model, next_try } = hold;
   const status = HELD_STATUSES[reason] ?? 503;
   const isForCaller = status === 402 || status === 404;
@@ -88,7 +88,14 @@ export function lateCall(hasKey: boolean): StatedError {
   });
 }
 
-/** The wait of a call is over, mostly because its process stops, and its item was cancelled before it was sent: a repeat costs nothing twice. */
+/** The time of a call without sla and key is over, and its item was cancelled: a repeat may be paid twice, or wait as long. */
+export function cancelledCall(): StatedError {
+  const message =
+    "the call was not answered in time, so it was cancelled; send calls with an Idempotency-Key to fetch late answers";
+  return new StatedError(408, { code: "not_ready", message, headers: NO_RETRY });
+}
+
+/** This process stops, and the item was cancelled before it was sent: a repeat costs nothing twice. */
 export function unsentCall(): StatedError {
   const message = "the call was cancelled before it was sent; repeat it";
   return new StatedError(503, { code: "unavailable", message, headers: { "retry-after": "1" } });

@@ -3,6 +3,7 @@
  *
  *   without sla   posted -> answered, or cancelled because something holds it; a client that leaves cancels it
  *                        -> cancelled before it was sent, because this process stops: the client repeats it
+ *                        -> cancelled after ten minutes: the client may repeat it, and pay twice
  *   with sla      posted (durable) -> waited for until the time of the call is over -> fetched by a later call
  *
  * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer. One with neither ends with
@@ -20,7 +21,7 @@ import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { KEY_HEADER } from "../http/json_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { leaving } from "../http/leaving.ts";
-import { callError, failedCall, heldCall, lateCall, unsentCall } from "./call_errors.ts";
+import { callError, cancelledCall, failedCall, heldCall, lateCall, unsentCall } from "./call_errors.ts";
 import type { FinalTasks } from "./final_tasks.ts";
 
 const WAIT_SECONDS_MAX = 590;
@@ -36,15 +37,14 @@ export interface CallAnswer {
   readonly object: AnsweredObject;
 }
 
+type CallContext = Pick<ServiceContext, "tasks" | "idempotency" | "clock" | "cache" | "isStopping">;
+
 /** One for a service. */
 export class FrontCalls {
-  readonly #context: Pick<ServiceContext, "tasks" | "idempotency" | "clock" | "cache">;
+  readonly #context: CallContext;
   readonly #finals: FinalTasks;
 
-  constructor(
-    context: Pick<ServiceContext, "tasks" | "idempotency" | "clock" | "cache">,
-    finals: FinalTasks,
-  ) {
+  constructor(context: CallContext, finals: FinalTasks) {
     this.#context = context;
     this.#finals = finals;
   }
@@ -114,22 +114,23 @@ export class FrontCalls {
   }
 }
 
-/** The answer of a call whose wait is over. Throws the error of a call without one; an item that is held then is cancelled. */
+/**
+ * The answer of a call whose wait is over. Throws the error of a call without one. An item that is not final then is cancelled, and
+ * answered nevertheless if it ended meanwhile.
+ */
 export async function answeredOf(
-  { tasks, clock }: Pick<ServiceContext, "tasks" | "clock">,
-  task: TaskView,
+  { tasks, clock, isStopping }: Pick<ServiceContext, "tasks" | "clock" | "isStopping">,
+  seen: TaskView,
 ): Promise<CallAnswer> {
-  const { project, id } = task;
-  if (task.status === "submitted") {
-    await tasks.cancel(project, id);
-    if (task.held.length > 0) throw heldCall(task.held, clock.wallMs());
-    const [open] = (await tasks.objects(project, id, { limit: 1 })).items;
-    const isUnsent = open?.error?.code === "cancelled" && open.error.attempts === 0;
-    throw isUnsent ? unsentCall() : lateCall(false);
-  }
-  const [object] = (await tasks.objects(project, task, { limit: 1 })).items;
-  if (object?.status !== "completed") throw failedCall(object?.error ?? GONE);
-  return { task, object };
+  const { project, id } = seen;
+  const isOpen = seen.status === "submitted";
+  const task = isOpen ? await tasks.cancel(project, id) : seen;
+  const [object] = (await tasks.objects(project, isOpen ? id : task, { limit: 1 })).items;
+  if (object?.status === "completed") return { task, object };
+  const hasEnded = object?.status !== "submitted" && object?.error?.code !== "cancelled";
+  if (!isOpen || hasEnded) throw failedCall(object?.error ?? GONE);
+  if (seen.held.length > 0) throw heldCall(seen.held, clock.wallMs());
+  throw isStopping() && object.error?.attempts === 0 ? unsentCall() : cancelledCall();
 }
 
 /** Of an object that does not exist any more: its task was removed while it was read. */

@@ -64,7 +64,7 @@ const chatCompletion = z
 /** The route of chat completions. */
 export function registerChatRoute(
   app: FastifyInstance,
-  context: Pick<ServiceContext, "front" | "tasks" | "clock" | "cache">,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock" | "cache" | "isStopping">,
   calls: FrontCalls,
 ): void {
   const { front } = context;

@@ -43,7 +43,7 @@ const completion = z
 /** The routes of embeddings and completions. */
 export function registerEndpointRoutes(
   app: FastifyInstance,
-  context: Pick<ServiceContext, "front" | "tasks" | "clock">,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock" | "isStopping">,
   calls: FrontCalls,
 ): void {
   const { front } = context;

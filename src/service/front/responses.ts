@@ -41,7 +41,7 @@ const response = z
   .looseObject({ id: z.string(), object: z.literal("response"), status: z.string(), model: z.string() })
   .meta({ id: "Response" });
 
-type Context = Pick<ServiceContext, "front" | "tasks" | "clock">;
+type Context = Pick<ServiceContext, "front" | "tasks" | "clock" | "isStopping">;
 type ResponseRequest = z.infer<typeof responseRequest>;
 
 /** The routes of responses. */

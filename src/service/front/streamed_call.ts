@@ -22,7 +22,7 @@ import { answeredOf } from "./calls.ts";
 import { EventStream } from "./event_stream.ts";
 import type { StreamShape } from "./stream_shape.ts";
 
-type StreamContext = Pick<ServiceContext, "tasks" | "clock" | "cache">;
+type StreamContext = Pick<ServiceContext, "tasks" | "clock" | "cache" | "isStopping">;
 
 /** A call to be streamed. */
 export interface StreamedCall {

@@ -270,9 +270,12 @@ export class LotTasks {
     return openCountsOf(this.#lots.openLots);
   }
 
-  /** Nothing is sent any more; with `isAll`, nobody waits. */
-  release(isAll = false): void {
-    this.#lots.release(isAll);
+  release(): void {
+    this.#lots.release();
+  }
+
+  releaseAll(): void {
+    this.#lots.releaseAll();
   }
 
   async close(): Promise<void> {

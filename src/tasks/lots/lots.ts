@@ -61,7 +61,8 @@ export class Lots {
   readonly #turns = new LotTurns();
   readonly #unread: UnreadLots;
   #timer: Timer | undefined;
-  #isClosed = false;
+  /** What callers wait for; `closed`: nothing begins any more. */
+  #waitsFor: "ends" | "in_flight" | "nothing" | "closed" = "ends";
 
   constructor(options: LotsOptions) {
     this.#options = options;
@@ -96,6 +97,7 @@ export class Lots {
     lot.isRestored = isRestored;
     lot.deadlineMs = deadlineMsOf(record, this.#options.core.storage.clock);
     lot.share = this.#options.backlog.share(record.project);
+    if (this.#waitsFor === "nothing") lot.endWait();
     this.#open.set(record.id, lot);
     this.#unread.add(lot);
     return lot;
@@ -120,10 +122,10 @@ export class Lots {
 
   /** Reports why a lot cannot continue, and repeats the step a minute later. */
   tryAgain(lot: Lot, error: unknown, step: () => void): void {
-    if (this.#isClosed) return;
+    if (this.#waitsFor === "closed") return;
     this.#options.listeners.onFault(error, lot.record.id);
     const again = (): void => {
-      if (!this.#isClosed) step();
+      if (this.#waitsFor !== "closed") step();
     };
     const { clock } = this.#options.core.storage;
     const leftMs = lot.deadlineMs - clock.nowMs();
@@ -178,22 +180,35 @@ export class Lots {
     return this.#unread.items(project, deadlineMs, this.#open.values());
   }
 
-  /** Nothing is sent any more: nobody waits for lots of which nothing is in flight, or for any. */
-  release(isAll = false): void {
-    if (this.#isClosed) return;
-    for (const lot of this.#open.values()) if (isAll || (lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
-    const { clock } = this.#options.core.storage;
-    clock.timer(RELEASE_MS, () => this.release(isAll), { keepsAlive: false });
+  /** Nothing is sent any more: nobody waits for lots of which nothing is in flight. May be called twice. */
+  release(): void {
+    if (this.#waitsFor !== "ends") return;
+    this.#waitsFor = "in_flight";
+    this.#releaseIdle();
+  }
+
+  /** Nobody waits for any lot from now on. May be called twice, and without `release`. */
+  releaseAll(): void {
+    if (this.#waitsFor === "closed") return;
+    this.#waitsFor = "nothing";
+    for (const lot of this.#open.values()) lot.endWait();
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.#waitsFor = "closed";
     this.#timer?.cancel();
+  }
+
+  #releaseIdle(): void {
+    if (this.#waitsFor !== "in_flight") return;
+    for (const lot of this.#open.values()) if ((lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
+    const { clock } = this.#options.core.storage;
+    clock.timer(RELEASE_MS, () => this.#releaseIdle(), { keepsAlive: false });
   }
 
   #begin(): void {
     this.#timer?.cancel();
-    if (this.#isClosed) return;
+    if (this.#waitsFor === "closed") return;
     const nowMs = this.#options.core.storage.clock.nowMs();
     const { lots, nextMs } = this.#turns.take(nowMs);
     for (const lot of lots) void this.#answer(lot).finally(() => this.#ended(lot));
@@ -224,7 +239,7 @@ export class Lots {
       await this.#end(lot, summary);
     } catch (error) {
       lot.endWait();
-      if (this.#isClosed || hasCode(error, "closed")) return;
+      if (this.#waitsFor === "closed" || hasCode(error, "closed")) return;
       lot.leave();
       const { clock, notice } = this.#options.core.storage;
       const isLost = isLostInput(error);

@@ -235,6 +235,31 @@ describe("SharedPlaces and DrawnPlaces", () => {
     expect(waits({ lostMs: 10_000 })).toBeLessThan(12_500);
   });
 
+  it("keep the places of a process whose ask hung until its session ended, and that asks again then", () => {
+    const places = new SharedPlaces();
+    const draw = (
+      nowMs: number,
+      holder: string,
+      sequence: number,
+      held: number,
+      ended: readonly string[] = [],
+    ) =>
+      places.draw(
+        nowMs,
+        { holder, sequence, held, wanted: 64, limit: 64, lastsMs: 600_000 },
+        { session: `${holder}${nowMs}`, ended: new Set(ended) },
+      ).places;
+    expect(draw(0, "a", 1, 0)).toBe(64);
+    for (let nowMs = 500, sequence = 1; nowMs < 6_000; nowMs += 500, sequence += 1)
+      expect(draw(nowMs, "b", sequence, 0)).toBe(0);
+    expect(draw(6_450, "b", 20, 0, ["a0"])).toBe(0);
+    expect(draw(6_600, "a", 2, 64)).toBeGreaterThan(0);
+    expect(draw(7_000, "b", 21, 0)).toBe(0);
+    for (let nowMs = 9_000, sequence = 30; nowMs < 12_500; nowMs += 500, sequence += 1)
+      draw(nowMs, "b", sequence, 0, ["a6600"]);
+    expect(draw(12_500, "b", 50, 0, ["a6600"])).toBe(64);
+  });
+
   it("report what is charged and the lowest limit of those that asked lately, also long after the last ask", () => {
     const places = new SharedPlaces();
     places.draw(0, { holder: "a", sequence: 1, held: 0, wanted: 3, limit: 10, lastsMs: LASTS_MS });

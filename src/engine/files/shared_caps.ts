@@ -124,7 +124,7 @@ export class SharedCaps {
    * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
    */
   async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
-    const { cap, left, wanted, joined, atWork } = await this.#shared(name);
+    const { cap, draws, left, wanted, joined, atWork } = await this.#shared(name);
     if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
     joined.add(taskId);
     await this.limit({ name, usd });
@@ -134,6 +134,7 @@ export class SharedCaps {
       left.delete(taskId);
       cap.want(-(wanted.get(taskId) ?? 0));
       wanted.delete(taskId);
+      draws?.soon(); // they may sleep again by now
       return cap;
     };
   }
@@ -228,7 +229,10 @@ export class SharedCaps {
     if (pool === undefined) return { cap: new Cap(0, name), draws: undefined };
     const drawn = new DrawnMoney(pool, () => draws.soon());
     const cap = new Cap(0, name, drawn);
-    const stored = (): Promise<unknown> => this.#store.record(PROJECT, MEMBERS, "");
+    const stored = async (): Promise<void> => {
+      await this.#store.record(PROJECT, MEMBERS, "");
+      await this.#store.record(PROJECT, MEMBERS, ""); // what was settled may have waited for the commit before
+    };
     const draws = new CapDraws({ clock, pool, name, cap, isNeeded, stored, onAnswer, onRaised });
     this.#draws.add(draws);
     return { cap, draws };

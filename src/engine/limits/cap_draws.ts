@@ -91,7 +91,10 @@ export class CapDraws {
     if (this.#isClosed) return;
     if (isAnswered) onAnswer();
     if (cap.capUsd > beforeUsd) onRaised();
-    if (!cap.isBusy && !isNeeded()) return; // asleep: its amount stops counting for the others
+    if (!cap.isBusy && !isNeeded()) {
+      this.#isRefused = false; // others may have returned it when the next run joins
+      return; // asleep: its amount stops counting for the others
+    }
     const pauseMs = cap.isBusy ? DRAW_MS : IDLE_MS;
     const isSoon = this.#lacks && isAnswered && !this.#isRefused;
     this.#arm(isSoon ? BETWEEN_MS : pauseMs * (1 + JITTER * (clock.random() - 0.5)));

@@ -4,7 +4,7 @@
  *
  *   free -> granted to a holder, and charged -> the holder reports that it keeps fewer -> free
  *                                            -> no report any more: charged until its requests must have ended
- *                                            -> no report, and its process has ended: free 5 s after the last one
+ *                                            -> no report for 2 s, and its session is found ended: free 3 s later
  *
  * Why there are never more: a holder starts a request only within the places of its last answer, and only during 90 % of their life by its own
  * monotonic clock, from before it asked. A grant shrinks in two steps: the answer says fewer, and the charge follows when the next report shows that
@@ -13,7 +13,7 @@
  * A silent holder may be dead, stopped or cut off. It starts nothing after the life of its last answer, and each of its requests ends `lastsMs` later at
  * the latest, by its time-out: until then its places stay charged. The rest of a tenth is for clocks of other speeds. That is 10 minutes by default. It is too long
  * for a killed process whose work another one continues within 10 s, so the pool may know more: the operating system closes all connections of a process that
- * ends, those to the provider and its session with the database. A process that only lost its session asks again within 5 s, or cannot reach the
+ * ends, those to the provider and its session with the database. A process that only lost its session asks again within 3 s, or cannot reach the
  * database. While it cannot, it starts nothing, but its requests may last: this is the one case in which there may be more than the limit.
  *
  * Sharing: as that of units (shared_window.ts), by precedence and weights. Shares are seldom whole places: each 5 s it is decided anew who has the next
@@ -68,6 +68,8 @@ interface Holder {
   askedMs: number;
   /** When it last asked, or repeated an ask. */
   seenMs: number;
+  /** When its session was found ended, since then. */
+  endedMs?: number | undefined;
   session?: string | undefined;
 }
 
@@ -83,8 +85,10 @@ const DRAW_MS = 500;
 const ASKS_KEPT = 3;
 /** Clocks of processes may be slower than that of this place by a tenth. */
 const CLOCK_FACTOR = 1.1;
-/** A holder whose session has ended asks again within this time, if it lives. */
-const GONE_MS = 5_000;
+/** Without an ask for so long, a holder may have lost its session. */
+const SILENT_MS = 2_000;
+/** It asks again within this time after its session has ended, if it lives: a draw that hangs until then says nothing of it. */
+const GONE_MS = 3_000;
 const ROUND_MS = 5_000;
 
 export class SharedPlaces {
@@ -99,7 +103,7 @@ export class SharedPlaces {
   /** Sessions of holders that have not asked for so long that it matters whether they have ended. */
   silent(clockMs: number): readonly string[] {
     return [...this.#holders.values()].flatMap(({ seenMs, units, session }) =>
-      session !== undefined && units > 0 && seenMs + GONE_MS <= clockMs ? [session] : [],
+      session !== undefined && units > 0 && seenMs + SILENT_MS <= clockMs ? [session] : [],
     );
   }
 
@@ -119,6 +123,7 @@ export class SharedPlaces {
     if (before !== undefined) {
       before.seenMs = nowMs;
       before.session = sessions?.session;
+      before.endedMs = undefined;
     }
     this.#expire(nowMs, sessions?.ended);
     if (before !== undefined && before.sequence === ask.sequence) return before.grant;
@@ -158,7 +163,9 @@ export class SharedPlaces {
   #expire(nowMs: number, ended: ReadonlySet<string> | undefined): void {
     for (const [name, holder] of this.#holders) {
       const { units, askedMs, seenMs, lastsMs, session } = holder;
-      const hasEnded = session !== undefined && ended?.has(session) === true && seenMs + GONE_MS <= nowMs;
+      const isEnded = session !== undefined && ended?.has(session) === true;
+      if (isEnded && seenMs + SILENT_MS <= nowMs) holder.endedMs ??= nowMs;
+      const hasEnded = holder.endedMs !== undefined && holder.endedMs + GONE_MS <= nowMs;
       const isOver = askedMs + LIFE_MS + lastsMs * CLOCK_FACTOR <= nowMs;
       if (hasEnded || isOver || (units === 0 && !isAsking(holder, nowMs))) this.#holders.delete(name);
     }

@@ -33,7 +33,7 @@ export class DrawnMoney {
   /** Reserved since the last ask, also what has ended meanwhile. */
   #reservedNano = 0;
   /** As of the last ask. */
-  readonly #last = { unusedNano: 0, committedNano: 0, roseNano: 0, isCapChanged: false };
+  readonly #last = { unusedNano: 0, committedNano: 0, spentNano: 0, roseNano: 0, isCapChanged: false };
   #isStarved = false;
 
   /** `onLack`: called when an item waits for money, as often as one does. */
@@ -82,8 +82,9 @@ export class DrawnMoney {
   /** Whether there is something to ask, return or watch: else a draw is needed only every few seconds. */
   isBusy({ spentNano, heldNano }: CountedMoney): boolean {
     const committedNano = spentNano + heldNano;
-    const isReported = this.#last.committedNano === committedNano;
+    const isReported = this.#last.committedNano === committedNano && this.#last.spentNano === spentNano;
     return (
+      this.#asked !== undefined || // it may not have been booked
       this.#answer === undefined ||
       this.#lackedNano > 0 ||
       heldNano > 0 ||
@@ -106,6 +107,7 @@ export class DrawnMoney {
     const lackedNano = this.#lackedNano;
     this.#sequence += 1;
     this.#last.isCapChanged = false;
+    this.#last.spentNano = spentNano;
     this.#asked = {
       ...{ ...this.#owner, sequence: this.#sequence, capNano, spentNano, heldNano, returnedNano },
       wantedNano: Math.max(0, targetNano - leftNano),

@@ -23,6 +23,7 @@ import {
 } from "../packed/grouped_requests.ts";
 import { monotonicMs } from "../packed/lease.ts";
 import type { LoneRequest, StoreReply } from "../packed/requests.ts";
+import { allDone } from "./all_done.ts";
 import type { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import { type PgPartition, RENEW_MS } from "./pg_partition.ts";
@@ -151,11 +152,14 @@ export class PgGroupCommit {
     return applied.value;
   }
 
+  /** Waits only after requests whose statements depend on the answers of others: each wait is a round trip, which may be long. */
   async #applied(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
-    const replies: StoreReply[] = [];
-    for (const request of group)
-      replies.push(await (isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request)));
-    return replies;
+    const replies: Promise<StoreReply>[] = [];
+    for (const request of group) {
+      replies.push(isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request));
+      if (isCareful || !isSentAtOnce(request)) await allDone(replies);
+    }
+    return allDone(replies);
   }
 
   async #apply(request: GroupedRequest): Promise<StoreReply> {
@@ -254,4 +258,9 @@ export class PgGroupCommit {
     if (failure.code === "store_failed") this.#fatal ??= failure;
     return failure;
   }
+}
+
+/** Whether its statements are sent with the call. Reads may send more later: what they find may be of any moment of the transaction. */
+function isSentAtOnce(request: GroupedRequest): boolean {
+  return isRead(request) || ["commitLog", "change", "putTask"].includes(request.kind);
 }

@@ -31,6 +31,7 @@ import type {
 } from "../log_rows.ts";
 import { countWithin, PAGE_ROWS_MAX } from "../page_bounds.ts";
 import { isStorable } from "../record_changes.ts";
+import { allDone } from "./all_done.ts";
 import { pgFaultOf } from "./pg_failure.ts";
 import type { PgQuery, PgValue } from "./pg_session.ts";
 
@@ -286,16 +287,6 @@ export class PgLog {
   async #run(sql: string, ...values: readonly PgValue[]): Promise<void> {
     await this.#query(sql, this.#part, ...values);
   }
-}
-
-/** Waits for statements of one transaction that were sent together. The first one that failed is the cause: the transaction refuses those after it. */
-async function allDone(sent: Iterable<Promise<void>>): Promise<void> {
-  const all: Promise<void>[] = [];
-  for (const statement of sent) {
-    statement.catch(() => undefined); // where the next one throws before it is sent, nobody waits for this one
-    all.push(statement);
-  }
-  for (const done of await Promise.allSettled(all)) if (done.status === "rejected") throw done.reason;
 }
 
 /** Where each part begins among bytes that hold them end to end; PostgreSQL counts from 1. */

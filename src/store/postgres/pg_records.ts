@@ -13,6 +13,7 @@ import {
   type RecordQuery,
   type StoredRecord,
 } from "../records.ts";
+import { allDone } from "./all_done.ts";
 import type { PgQuery, PgValue } from "./pg_session.ts";
 
 const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
@@ -41,7 +42,7 @@ export class PgRecords {
 
   /** Throws `conflict` after some of the changes: roll back the transaction, or to a savepoint, then. */
   async change(changes: readonly RecordChange[]): Promise<void> {
-    for (const change of changes) await this.#apply(change);
+    await allDone(changes.map((change) => this.#apply(change)));
   }
 
   async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {

@@ -88,14 +88,19 @@ describe("projects of engines that share a limit", () => {
     ["requests a minute", { requestsPerMinute: 240 }],
     ["places", { concurrency: 4 }],
   ])("have parts of %s by their weights", async (_name, limits) => {
-    const done = await run(
-      [[{ project: "heavy", items: 4_000, weight: 3 }], [{ project: "light", items: 4_000 }]],
-      limits,
-      240_000,
-    );
-    const [heavy, light] = ["heavy", "light"].map((project) => sentIn(done, project, 60_000, 240_000));
-    expect(heavy! / (heavy! + light!)).toBeGreaterThan(0.72);
-    expect(heavy! / (heavy! + light!)).toBeLessThan(0.78);
+    let [heavy, light] = [0, 0];
+    // Which draws bring the next whole unit follows from the random names of the processes: one fleet has 0.70 to 0.76.
+    for (let fleets = 0; fleets < 4; fleets += 1) {
+      const done = await run(
+        [[{ project: "heavy", items: 4_000, weight: 3 }], [{ project: "light", items: 4_000 }]],
+        limits,
+        240_000,
+      );
+      heavy += sentIn(done, "heavy", 60_000, 240_000);
+      light += sentIn(done, "light", 60_000, 240_000);
+    }
+    expect(heavy / (heavy + light)).toBeGreaterThan(0.72);
+    expect(heavy / (heavy + light)).toBeLessThan(0.78);
   });
 
   it("lend what they do not use: the last one that has something to send has all", async () => {

@@ -25,6 +25,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   "nearest.ts": 1,
   "semaphore.ts": 1,
   "polled.ts": 2,
+  "release.ts": 2,
   "safe_pattern.ts": 1,
   "slow_schemas.ts": 1,
   "schema.ts": 2,

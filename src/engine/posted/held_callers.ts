@@ -9,13 +9,11 @@
  * The items continue in each case, and the caller polls the task.
  */
 import type { Clock, Timer } from "../../clock.ts";
+import { Release } from "../../release.ts";
 import type { Hold } from "../items/holds.ts";
 import type { EngineHolds } from "../lanes/engine_holds.ts";
 import { engineClosed } from "../open_calls.ts";
 import type { PostedItems } from "./posted_items.ts";
-
-/** What was answered is recorded within this time. */
-const RELEASE_MS = 100;
 
 /** Where a task is in memory. */
 interface TaskHome {
@@ -40,14 +38,6 @@ interface Held {
   readonly done: number;
 }
 
-/**
- * For what callers wait:
- *
- *   ends --release--> answers in flight --releaseAll--> nothing     closed, from each of them
- *   ends --releaseAll--> nothing
- */
-type WaitsFor = "ends" | "in_flight" | "nothing" | "closed";
-
 /** One for an engine. */
 export class HeldCallers {
   readonly #clock: Clock;
@@ -59,7 +49,9 @@ export class HeldCallers {
   /** How many items of a group had ended when that last changed, and when (monotonic). */
   readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
-  #waitsFor: WaitsFor = "ends";
+  readonly #release: Release;
+  /** Tasks of which nothing was in flight at the last look. */
+  #idle: ReadonlySet<number> = new Set();
 
   constructor(
     clock: Clock,
@@ -71,6 +63,7 @@ export class HeldCallers {
     this.#waits = waits;
     this.#holds = holds;
     this.#homeOf = homeOf;
+    this.#release = new Release(clock, () => this.#endIdle());
     this.#unsubscribe = holds.onChange(() => this.#lookAll());
   }
 
@@ -95,7 +88,7 @@ export class HeldCallers {
       if (signal?.aborted === true) onAbort();
       else signal?.addEventListener("abort", onAbort, { once: true });
       const owner = this.#homeOf(task)?.owner;
-      if (this.#waitsFor === "nothing") caller.resolve();
+      if (this.#release.isForNothing) caller.resolve();
       else if (owner !== undefined) this.look(owner);
     });
   }
@@ -122,37 +115,34 @@ export class HeldCallers {
 
   /** Nothing is sent any more: callers wait for what is in flight, and for its record. May be called twice. */
   release(): void {
-    if (this.#waitsFor !== "ends") return;
-    this.#waitsFor = "in_flight";
-    this.#releaseIdle(new Set());
+    this.#release.release();
   }
 
   /** Another process takes the work over: nobody waits here from now on. May be called twice, and without `release`. */
   releaseAll(): void {
-    if (this.#waitsFor === "closed") return;
-    this.#waitsFor = "nothing";
+    if (this.#release.isClosed) return;
+    this.#release.releaseAll();
     for (const callers of [...this.#callers.values()]) for (const { resolve } of callers) resolve();
   }
 
   /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
-    this.#waitsFor = "closed";
+    this.#release.close();
     for (const { timer } of this.#held.values()) timer?.cancel();
     const closed = engineClosed();
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);
   }
 
   /** Callers of tasks without a request in flight wait no longer, if it was so at the last look, too. */
-  #releaseIdle(idleBefore: ReadonlySet<number>): void {
-    if (this.#waitsFor !== "in_flight") return;
+  #endIdle(): void {
     const idle = new Set<number>();
     for (const [task, callers] of [...this.#callers]) {
       if ((this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
       idle.add(task);
-      if (idleBefore.has(task)) for (const { resolve } of callers) resolve();
+      if (this.#idle.has(task)) for (const { resolve } of callers) resolve();
     }
-    this.#clock.timer(RELEASE_MS, () => this.#releaseIdle(idle), { keepsAlive: false });
+    this.#idle = idle;
   }
 
   /** When the last item of a group ended, or it began. */

@@ -29,6 +29,8 @@ import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import { type PgPartition, RENEW_MS } from "./pg_partition.ts";
 import type { PgTables } from "./pg_tables.ts";
 
+const SENT_AT_ONCE: ReadonlySet<GroupedRequest["kind"]> = new Set(["commitLog", "change", "putTask"]);
+
 /** Does requests on the tables of a partition. Call `handle` and `renew` one after another. */
 export class PgGroupCommit {
   readonly #connection: PgConnection;
@@ -154,12 +156,13 @@ export class PgGroupCommit {
 
   /** Waits only after requests whose statements depend on the answers of others: each wait is a round trip, which may be long. */
   async #applied(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
-    const replies: Promise<StoreReply>[] = [];
+    const replies: StoreReply[] = [];
+    const sent: Promise<StoreReply>[] = [];
     for (const request of group) {
-      replies.push(isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request));
-      if (isCareful || !isSentAtOnce(request)) await allDone(replies);
+      sent.push(isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request));
+      if (isCareful || !isSentAtOnce(request)) replies.push(...(await allDone(sent.splice(0))));
     }
-    return allDone(replies);
+    return [...replies, ...(await allDone(sent))];
   }
 
   async #apply(request: GroupedRequest): Promise<StoreReply> {
@@ -262,5 +265,5 @@ export class PgGroupCommit {
 
 /** Whether its statements are sent with the call. Reads may send more later: what they find may be of any moment of the transaction. */
 function isSentAtOnce(request: GroupedRequest): boolean {
-  return isRead(request) || ["commitLog", "change", "putTask"].includes(request.kind);
+  return isRead(request) || SENT_AT_ONCE.has(request.kind);
 }

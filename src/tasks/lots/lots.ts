@@ -19,6 +19,7 @@ import { readStep, stampOf } from "../../engine/journal/journal.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type { Cap } from "../../price/budget.ts";
+import { Release } from "../../release.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
 import { LINE_FIELDS } from "../../work/line_layout.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
@@ -38,8 +39,6 @@ import { HELD_WAIT_MS } from "./until_final.ts";
 /** Lots read at a time: a shared lot names up to 4,096 tasks. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
-/** How often lots without a request in flight are looked for, once nothing is sent. */
-const RELEASE_MS = 100;
 
 export interface LotsOptions {
   readonly engine: Engine;
@@ -61,8 +60,8 @@ export class Lots {
   readonly #turns = new LotTurns();
   readonly #unread: UnreadLots;
   #timer: Timer | undefined;
-  /** What callers wait for; `closed`: nothing begins any more. */
-  #waitsFor: "ends" | "in_flight" | "nothing" | "closed" = "ends";
+  /** Once it is closed, nothing begins any more. */
+  readonly #release: Release;
 
   constructor(options: LotsOptions) {
     this.#options = options;
@@ -70,6 +69,7 @@ export class Lots {
     options.spending.onMonth(() => options.core.sending.holds.wake("cap_reached"));
     this.cards = new RateCards(options.core.storage, options.core.config.rateCard);
     this.#unread = new UnreadLots(options.core.storage.clock);
+    this.#release = new Release(options.core.storage.clock, () => this.#endIdle());
     options.core.sending.backlog.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
   }
 
@@ -97,7 +97,7 @@ export class Lots {
     lot.isRestored = isRestored;
     lot.deadlineMs = deadlineMsOf(record, this.#options.core.storage.clock);
     lot.share = this.#options.backlog.share(record.project);
-    if (this.#waitsFor === "nothing") lot.endWait();
+    if (this.#release.isForNothing) lot.endWait();
     this.#open.set(record.id, lot);
     this.#unread.add(lot);
     return lot;
@@ -122,10 +122,10 @@ export class Lots {
 
   /** Reports why a lot cannot continue, and repeats the step a minute later. */
   tryAgain(lot: Lot, error: unknown, step: () => void): void {
-    if (this.#waitsFor === "closed") return;
+    if (this.#release.isClosed) return;
     this.#options.listeners.onFault(error, lot.record.id);
     const again = (): void => {
-      if (this.#waitsFor !== "closed") step();
+      if (!this.#release.isClosed) step();
     };
     const { clock } = this.#options.core.storage;
     const leftMs = lot.deadlineMs - clock.nowMs();
@@ -182,33 +182,28 @@ export class Lots {
 
   /** Nothing is sent any more: nobody waits for lots of which nothing is in flight. May be called twice. */
   release(): void {
-    if (this.#waitsFor !== "ends") return;
-    this.#waitsFor = "in_flight";
-    this.#releaseIdle();
+    this.#release.release();
   }
 
   /** Nobody waits for any lot from now on. May be called twice, and without `release`. */
   releaseAll(): void {
-    if (this.#waitsFor === "closed") return;
-    this.#waitsFor = "nothing";
+    if (this.#release.isClosed) return;
+    this.#release.releaseAll();
     for (const lot of this.#open.values()) lot.endWait();
   }
 
   close(): void {
-    this.#waitsFor = "closed";
+    this.#release.close();
     this.#timer?.cancel();
   }
 
-  #releaseIdle(): void {
-    if (this.#waitsFor !== "in_flight") return;
+  #endIdle(): void {
     for (const lot of this.#open.values()) if ((lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
-    const { clock } = this.#options.core.storage;
-    clock.timer(RELEASE_MS, () => this.#releaseIdle(), { keepsAlive: false });
   }
 
   #begin(): void {
     this.#timer?.cancel();
-    if (this.#waitsFor === "closed") return;
+    if (this.#release.isClosed) return;
     const nowMs = this.#options.core.storage.clock.nowMs();
     const { lots, nextMs } = this.#turns.take(nowMs);
     for (const lot of lots) void this.#answer(lot).finally(() => this.#ended(lot));
@@ -239,7 +234,7 @@ export class Lots {
       await this.#end(lot, summary);
     } catch (error) {
       lot.endWait();
-      if (this.#waitsFor === "closed" || hasCode(error, "closed")) return;
+      if (this.#release.isClosed || hasCode(error, "closed")) return;
       lot.leave();
       const { clock, notice } = this.#options.core.storage;
       const isLost = isLostInput(error);

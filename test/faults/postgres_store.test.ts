@@ -23,7 +23,7 @@ class CutWire {
   holdsCommit = false;
   #heldCommit: (() => void) | undefined;
   connections = 0;
-  /** Pieces that reached the server: one for each round trip, as nothing is sent while an answer is awaited. */
+  /** Pieces that reached the server: one for each round trip, if nothing is sent while an answer is awaited. */
   pieces = 0;
 
   constructor(target: number) {
@@ -107,6 +107,9 @@ function accepting(id: string, body: string): LogCommit {
   };
 }
 
+const RECORD = { collection: "c", project: "p", parent: "", createdWallMs: 1, body: "{}" };
+const inserted = (id: string) => ({ kind: "insert" as const, record: { ...RECORD, id } });
+
 describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
   let server: PostgresServer;
   let proxy: CutWire;
@@ -147,23 +150,48 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     },
   );
 
-  it("sends the changes and reads of a group together: few round trips, however many there are", async () => {
+  it("commits in one round trip, and reads together: few of them, however many changes and reads there are", async () => {
     const store = await opened(proxied(await server.freshUrl()));
-    const record = (id: string) => ({
-      ...{ collection: "c", id, project: "p", parent: "", createdWallMs: 1, body: `{"id":"${id}"}` },
-    });
-    const insert = (id: string) => ({ kind: "insert" as const, record: record(id) });
-    await store.change([insert("first")]);
-    const { pieces } = proxy;
+    const read = (id: string) => store.record("p", "c", id);
+    await store.change([inserted("first")]);
+    const tripsOf = async (work: () => Promise<unknown>): Promise<number> => {
+      const { pieces } = proxy;
+      await work();
+      return proxy.pieces - pieces;
+    };
+    // One more than counted each, as the lease may be renewed meanwhile.
+    expect(await tripsOf(() => store.change([inserted("second")]))).toBeLessThanOrEqual(2);
     const ids = Array.from({ length: 24 }, (_, index) => `r${index}`);
-    const done = ids.map(async (id) => {
-      const changed = store.change([insert(id), insert(`${id} too`)]);
-      const [found] = await Promise.all([store.record("p", "c", "first"), changed]);
-      return found?.id;
-    });
-    expect(await Promise.all(done)).toEqual(ids.map(() => "first"));
-    expect(proxy.pieces - pieces).toBeLessThan(16); // 74 when each waited for the one before
-    expect(await store.record("p", "c", "r23 too")).toBeDefined();
+    const reads = () => Promise.all(ids.map(() => read("first")));
+    expect(await tripsOf(reads)).toBeLessThanOrEqual(3); // 24 when each waited for the one before
+    const both = () =>
+      Promise.all(
+        ids.map(async (id) => {
+          const changed = store.change([inserted(id), inserted(`${id} too`)]);
+          expect((await Promise.all([read("first"), changed]))[0]?.id).toBe("first");
+        }),
+      );
+    expect(await tripsOf(both)).toBeLessThanOrEqual(4); // 74 when each waited for the one before
+    expect(await read("r23 too")).toBeDefined();
+  });
+
+  it("commits nothing of a group with a refused change but the others, which are tried again", async () => {
+    const store = await opened(proxied(await server.freshUrl()));
+    await store.change([
+      inserted("taken"),
+      { kind: "put", record: { ...RECORD, id: "foreign", project: "q" } },
+    ]);
+    const tried = await Promise.allSettled([
+      store.change([inserted("one")]),
+      store.change([inserted("two"), inserted("taken")]),
+      store.change([{ kind: "put", record: { ...RECORD, id: "foreign" } }]),
+      store.change([inserted("three")]),
+      store.record("p", "c", "taken"),
+    ]);
+    const codes = tried.map((one) => (one.status === "rejected" ? one.reason.code : one.value?.id));
+    expect(codes).toEqual([undefined, "conflict", "conflict", undefined, "taken"]);
+    const found = await store.records("p", { collection: "c", limit: 9 });
+    expect(found.map(({ id }) => id)).toEqual(["taken", "one", "three"]);
   });
 
   it("knows a commit whose answer was lost, and does not make it again", async () => {
@@ -174,6 +202,10 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await store.append([entry("after")]);
     expect(proxy.commitsSwallowed).toBe(1);
     expect(await textsOf(store)).toEqual(["before", "once", "after"]);
+    proxy.swallowsCommit = true;
+    await store.change([inserted("once")]); // in one piece with its commit; a second try would be refused
+    expect(proxy.commitsSwallowed).toBe(2);
+    await expect(store.change([inserted("once")])).rejects.toMatchObject({ code: "conflict" });
   });
 
   it("makes a write once whose commit takes effect after its session was given up", async () => {
@@ -184,6 +216,11 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await store.append([entry("after")]);
     expect(proxy.holdsCommit).toBe(false);
     expect(await textsOf(store)).toEqual(["before", "once", "after"]);
+    proxy.holdsCommit = true;
+    await store.change([inserted("once")]);
+    await store.change([inserted("after")]);
+    expect(proxy.holdsCommit).toBe(false);
+    expect(await store.records("p", { collection: "c", limit: 9 })).toHaveLength(2);
   });
 
   it("waits ever longer while the server is read-only, and goes on when it takes writes again", async () => {
@@ -264,36 +301,45 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     expect(await textsOf(second)).toEqual(["first", "second"]);
   });
 
-  it("keeps its partition through a transaction that takes longer than a lease", {
-    timeout: 60_000,
-  }, async () => {
-    const url = await server.freshUrl();
-    const store = await opened(url);
-    await store.append([entry("before")]);
-    const table = `${schemaOf(url)}.perigee_entries`;
-    const locked = server.run(
-      `BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(${(LEASE_MS + 2_000) / 1_000}); COMMIT`,
-    );
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    const slow = store.append([entry("slow")]);
-    let isOver = false;
-    const rivals = (async () => {
-      const codes = new Set<unknown>();
-      while (!isOver)
-        codes.add(
-          await openPostgresStore({ url }).then(
-            () => "taken",
-            (error: { readonly code: unknown }) => error.code,
-          ),
-        );
-      return [...codes];
-    })();
-    await Promise.all([locked, slow]);
-    await store.append([entry("after")]);
-    isOver = true;
-    expect(await rivals).toEqual(["data_dir_in_use"]);
-    expect(await textsOf(store)).toEqual(["before", "slow", "after"]);
-  });
+  it.each([
+    ["entries", (store: Store) => store.append([entry("slow")])],
+    ["records", (store: Store) => store.change([inserted("slow")])],
+  ] as const)(
+    "keeps its partition through a transaction on %s that takes longer than a lease",
+    {
+      timeout: 60_000,
+    },
+    async (locks, write) => {
+      const url = await server.freshUrl();
+      const store = await opened(url);
+      await store.append([entry("before")]);
+      const table = `${schemaOf(url)}.perigee_${locks}`;
+      const locked = server.run(
+        `BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(${(LEASE_MS + 2_000) / 1_000}); COMMIT`,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const slow = write(store);
+      let isOver = false;
+      const rivals = (async () => {
+        const codes = new Set<unknown>();
+        while (!isOver)
+          codes.add(
+            await openPostgresStore({ url }).then(
+              () => "taken",
+              (error: { readonly code: unknown }) => error.code,
+            ),
+          );
+        return [...codes];
+      })();
+      await Promise.all([locked, slow]);
+      await store.append([entry("after")]);
+      isOver = true;
+      expect(await rivals).toEqual(["data_dir_in_use"]);
+      expect(await textsOf(store)).toEqual(
+        locks === "entries" ? ["before", "slow", "after"] : ["before", "after"],
+      );
+    },
+  );
 
   it("is taken over within 10 s from an owner that stopped in the middle of a transaction", {
     timeout: 60_000,

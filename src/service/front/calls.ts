@@ -93,7 +93,7 @@ export class FrontCalls {
             const endsWithCaller = !isQuick && !hasKey;
             try {
               return await tasks.submit(project, {
-                ...{ id, isNewId: given === undefined, items: [item], hasOutputFile: false, cacheTtl },
+                ...{ id, isNewId: true, items: [item], hasOutputFile: false, cacheTtl },
                 ...(isQuick ? {} : { signal, endsWithCaller }),
                 ...(note === undefined ? {} : { note }),
               });

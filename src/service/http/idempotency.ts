@@ -35,7 +35,7 @@ export interface KeyedRequest {
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
-/** What is done once; `id` is the same for every try. */
+/** What is done once. `make` gets an id that nothing has, `find` that of an earlier try. */
 export interface KeyedWork<T> {
   /**
    * Makes the thing durably under the id. `body` yields the bytes again, once; they must have been read to their end before

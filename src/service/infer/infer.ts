@@ -82,7 +82,7 @@ function registerSubmit(
           make: (id, body) => {
             const items = itemsOf(request, requestBounds, body);
             return tasks.submit(project, {
-              ...(id === undefined ? {} : { id }),
+              ...(id === undefined ? {} : { id, isNewId: true }),
               ...(isQuick(items) ? {} : { signal: leaving(reply) }),
               items,
               schema,

@@ -5,8 +5,9 @@
  *                      and repeats it if not; callers wait meanwhile)
  *        -> failed    (the partition was taken over, or a statement failed for good: every later call rejects with `store_failed`)
  *
- * A group is first tried without savepoints. When one of its calls is refused, the group is rolled back and tried again with a savepoint before each
- * write, so that only that call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
+ * A group is first tried without savepoints, in one round trip: from `BEGIN` to `COMMIT` nothing waits for an answer, and what is refused fails on the
+ * server, which then commits nothing. When one of its calls is refused, the group is tried again with a savepoint before each write, so that only that
+ * call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
  *
  * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
  */
@@ -26,7 +27,8 @@ import type { LoneRequest, StoreReply } from "../packed/requests.ts";
 import { allDone } from "./all_done.ts";
 import type { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
-import { type PgPartition, RENEW_MS } from "./pg_partition.ts";
+import type { PgPartition } from "./pg_partition.ts";
+import type { PgSession } from "./pg_session.ts";
 import type { PgTables } from "./pg_tables.ts";
 
 const SENT_AT_ONCE: ReadonlySet<GroupedRequest["kind"]> = new Set(["commitLog", "change", "putTask"]);
@@ -40,6 +42,7 @@ export class PgGroupCommit {
   /** The error of the state `failed`. */
   #fatal: PerigeeError | undefined;
   #isSpaceLow = false;
+  #reconnecting: Promise<boolean> | undefined;
 
   /** `onRenewed` is called when the lease lasts `LEASE_MS` from then on, at least. */
   constructor(
@@ -64,7 +67,7 @@ export class PgGroupCommit {
     const replies: StoreReply[] = [];
     for (const group of groupsOf(requests)) {
       if ("kind" in group) replies.push(await this.#doAlone(group));
-      else if (group.every(isRead)) for (const request of group) replies.push(await this.#read(request));
+      else if (group.every(isRead)) replies.push(...(await this.#readAll(group)));
       else replies.push(...(await this.#write(group)));
     }
     return replies;
@@ -91,9 +94,7 @@ export class PgGroupCommit {
     } catch (error) {
       const failure = this.#note(error, "cannot write to the store");
       if (failure.code === "disk_full") this.#isSpaceLow = true;
-      return Promise.all(
-        group.map((request) => (isRead(request) ? this.#read(request) : refusal(request.id, failure))),
-      );
+      return this.#withReads(group, (request) => refusal(request.id, failure));
     }
   }
 
@@ -121,19 +122,16 @@ export class PgGroupCommit {
     }
   }
 
-  /**
-   * Undefined if an earlier transaction turned out to be committed: this one is rolled back. The first statements are sent together with those of the
-   * requests: two round trips a commit instead of one for each statement. Only the end waits for the lease.
-   */
+  /** Undefined if an earlier transaction turned out to be committed: this one is rolled back. */
   async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
-    const { query, session, clock } = this.#connection;
-    const startedMs = clock.nowMs();
-    let renewedMs = monotonicMs();
+    const { query, session } = this.#connection;
+    const renewedMs = monotonicMs();
+    const isAtOnce = !isCareful && group.every(isSentAtOnce);
     // Waits for all: a statement that is sent after a rollback would be in no transaction.
-    const [begun, renewed, applied] = await Promise.allSettled([
+    const [begun, renewed, committed] = await Promise.allSettled([
       session.script("BEGIN"),
       this.#partition.renew(query),
-      this.#applied(group, isCareful),
+      isAtOnce ? this.#committedAtOnce(group) : this.#committedInTurn(group, isCareful),
     ]);
     if (begun.status === "rejected") throw begun.reason;
     if (renewed.status === "rejected") throw renewed.reason;
@@ -142,27 +140,45 @@ export class PgGroupCommit {
       this.#tables.undone();
       return (await this.#partition.wasCommitted(query)) ? undefined : this.#attempt(group, isCareful);
     }
-    if (applied.status === "rejected") throw applied.reason;
-    if (clock.nowMs() - startedMs >= RENEW_MS) {
-      renewedMs = monotonicMs();
-      await this.#partition.extend(query);
-    }
-    await session.script("COMMIT");
+    if (committed.status === "rejected") throw committed.reason;
     this.#partition.committed();
     this.#onRenewed(renewedMs);
     this.#connection.works();
-    return applied.value;
+    return committed.value;
   }
 
-  /** Waits only after requests whose statements depend on the answers of others: each wait is a round trip, which may be long. */
-  async #applied(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
+  /** Sends all, and `COMMIT` behind it. */
+  async #committedAtOnce(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    let isRefused = false;
+    const replies = group.map((request) => this.#apply(request));
+    for (const reply of replies)
+      reply.catch(() => {
+        isRefused = true;
+      });
+    await unsentRefused();
+    const ends = isRefused ? [] : this.#ends();
+    const replied = allDone(replies);
+    await allDone<unknown>([replied, ...ends]);
+    return replied;
+  }
+
+  /** Waits after requests whose statements depend on the answers of others: each wait is a round trip, which may be long. */
+  async #committedInTurn(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
     const replies: StoreReply[] = [];
     const sent: Promise<StoreReply>[] = [];
     for (const request of group) {
       sent.push(isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request));
       if (isCareful || !isSentAtOnce(request)) replies.push(...(await allDone(sent.splice(0))));
     }
-    return [...replies, ...(await allDone(sent))];
+    replies.push(...(await allDone(sent)));
+    await allDone(this.#ends());
+    return replies;
+  }
+
+  /** The last statements of a transaction: nothing is committed when one before them failed. */
+  #ends(): readonly Promise<void>[] {
+    const { query, session } = this.#connection;
+    return [this.#partition.extend(query), session.script("COMMIT")];
   }
 
   async #apply(request: GroupedRequest): Promise<StoreReply> {
@@ -191,17 +207,27 @@ export class PgGroupCommit {
   }
 
   /** Replies for a group that was committed and whose answer was lost; its reads are repeated. */
-  async #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
-    const replies: StoreReply[] = [];
-    for (const request of group)
-      replies.push(
-        isRead(request) ? await this.#read(request) : { id: request.id, ok: true, value: undefined },
-      );
-    return replies;
+  #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    return this.#withReads(group, ({ id }) => ({ id, ok: true, value: undefined }));
   }
 
-  async #read(request: GroupedRead): Promise<StoreReply> {
-    return this.#answered(request.id, "cannot read from the store", () => doneBy(this.#tables, request));
+  /** Replies in the order of the group: those of its reads, done apart, among those of its writes. */
+  async #withReads(
+    group: readonly GroupedRequest[],
+    replyTo: (write: GroupedRequest) => StoreReply,
+  ): Promise<StoreReply[]> {
+    const found = await this.#readAll(group.filter(isRead));
+    const replies = new Map(found.map((reply) => [reply.id, reply]));
+    return group.map((request) => replies.get(request.id) ?? replyTo(request));
+  }
+
+  /** Sent together. */
+  #readAll(reads: readonly GroupedRead[]): Promise<StoreReply[]> {
+    return Promise.all(
+      reads.map((read) =>
+        this.#answered(read.id, "cannot read from the store", () => doneBy(this.#tables, read)),
+      ),
+    );
   }
 
   async #doAlone({ kind, id }: LoneRequest): Promise<StoreReply> {
@@ -214,6 +240,7 @@ export class PgGroupCommit {
   /** Works outside a transaction, and repeats the work when the session was lost or the server asks for it. */
   async #answered(id: number, doing: string, work: () => unknown): Promise<StoreReply> {
     for (;;) {
+      const { session } = this.#connection;
       try {
         this.#assertUsable();
         const value = await work();
@@ -224,12 +251,21 @@ export class PgGroupCommit {
           const fault = pgFaultOf(error);
           if (fault === "again") continue;
           if (fault !== "away") return refusal(id, this.#note(error, doing));
-          await this.#reconnect();
+          await this.#replaced(session);
         } catch (lasting) {
           return refusal(id, this.#note(lasting, doing));
         }
       }
     }
+  }
+
+  /** Replaces a lost session once for all works that found it lost. */
+  async #replaced(lost: PgSession): Promise<void> {
+    if (lost !== this.#connection.session) return;
+    this.#reconnecting ??= this.#reconnect().finally(() => {
+      this.#reconnecting = undefined;
+    });
+    await this.#reconnecting;
   }
 
   /** Resolves with whether the last transaction was committed. */
@@ -266,4 +302,10 @@ export class PgGroupCommit {
 /** Whether its statements are sent with the call. Reads may send more later: what they find may be of any moment of the transaction. */
 function isSentAtOnce(request: GroupedRequest): boolean {
   return isRead(request) || SENT_AT_ONCE.has(request.kind);
+}
+
+/** Resolves when requests of this turn that could not be sent are refused, and before the others of the turn are written. */
+async function unsentRefused(): Promise<void> {
+  await undefined; // in a promise's turn, the next tick comes after all refusals
+  await new Promise<void>((resolve) => process.nextTick(resolve));
 }

@@ -11,6 +11,7 @@
  * transactions. It shows after a lost session whether the last transaction was committed, even if that happens later: a commit waits for a standby
  * as long as that is away.
  */
+import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { PgQuery } from "./pg_session.ts";
 
@@ -18,6 +19,16 @@ import type { PgQuery } from "./pg_session.ts";
 export const LEASE_MS = 6_000;
 /** How often an owner renews its lease. */
 export const RENEW_MS = 1_500;
+/** Fails in a transaction whose partition is not as its owner has left it, so that a `COMMIT` sent with it commits nothing. */
+const RENEW = `
+  WITH renewed AS (
+    UPDATE perigee_partitions SET commits = commits + 1, lease_until = clock_timestamp() + $4 * interval '1 ms'
+    WHERE part = $1 AND epoch = $2 AND commits = $3 RETURNING part
+  )
+  SELECT CASE count(*) WHEN 1 THEN 1 ELSE ('the partition was taken over, owners left: ' || count(*))::integer END FROM renewed
+`;
+/** invalid_text_representation: what `RENEW` fails with. */
+const TAKEN = "22P02";
 
 /** One for a store. */
 export class PgPartition {
@@ -59,30 +70,30 @@ export class PgPartition {
   }
 
   /**
-   * Call it at the start of a transaction. Resolves with false if the row is not as this owner has left it: roll back, then ask `wasCommitted`. What
-   * was done meanwhile in the transaction is void.
+   * Call it at the start of a transaction. Resolves with false if the row is not as this owner has left it: the transaction has failed then; roll it
+   * back, and ask `wasCommitted`.
    */
   async renew(query: PgQuery): Promise<boolean> {
-    const { count } = await query(
-      `UPDATE perigee_partitions SET commits = commits + 1, lease_until = clock_timestamp() + $4 * interval '1 ms'
-       WHERE part = $1 AND epoch = $2 AND commits = $3`,
-      this.#part,
-      this.#epoch,
-      this.#commits,
-      LEASE_MS,
-    );
-    return count > 0;
+    try {
+      await query(RENEW, this.#part, this.#epoch, this.#commits, LEASE_MS);
+      return true;
+    } catch (error) {
+      if (errorCodeOf(error) === TAKEN) return false;
+      throw error;
+    }
   }
 
   /**
-   * Renews the lease once more, at the end of a transaction that took long: until its commit the others see the lease that was committed before. A
-   * process that waits for the row then finds this one.
+   * Call it at the end of a transaction: renews the lease once more where the transaction took long, because of its size, a lock or a slow disk. Until
+   * its commit the others see the lease that was committed before; a process that waits for the row then finds this one.
    */
   async extend(query: PgQuery): Promise<void> {
     await query(
-      "UPDATE perigee_partitions SET lease_until = clock_timestamp() + $2 * interval '1 ms' WHERE part = $1",
+      `UPDATE perigee_partitions SET lease_until = clock_timestamp() + $2 * interval '1 ms'
+       WHERE part = $1 AND clock_timestamp() > transaction_timestamp() + $3 * interval '1 ms'`,
       this.#part,
       LEASE_MS,
+      RENEW_MS,
     );
   }
 

@@ -3,6 +3,7 @@
  *
  * The caller owns the transaction, and rolls back a call that ended with `conflict`.
  */
+import { errorCodeOf } from "../../disk.ts";
 import { payloadCrc, type RecordRow, readRecord, recordCrc } from "../checked_rows.ts";
 import { idTaken, isStorable } from "../record_changes.ts";
 import {
@@ -18,17 +19,19 @@ import type { PgQuery, PgValue } from "./pg_session.ts";
 
 const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
 
+/** Fails where the id is in use. */
 const INSERT = `
   INSERT INTO perigee_records AS old (part, collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-  ON CONFLICT (part, collection, id) DO NOTHING
 `;
-const PUT = INSERT.replace(
-  "DO NOTHING",
-  `DO UPDATE SET parent = excluded.parent, created_ms = excluded.created_ms, crc = excluded.crc,
-     body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
-   WHERE old.project = excluded.project`,
-);
+/** Fails where another project has the id, with `project` not null: a statement that changes no row would not end its transaction. */
+const PUT = `
+  ${INSERT} ON CONFLICT (part, collection, id) DO UPDATE SET
+    project = CASE old.project WHEN excluded.project THEN old.project END, parent = excluded.parent, created_ms = excluded.created_ms,
+    crc = excluded.crc, body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
+`;
+/** unique_violation and not_null_violation: what the two fail with. */
+const TAKEN: ReadonlySet<string | undefined> = new Set(["23505", "23502"]);
 
 /** The records of one partition. */
 export class PgRecords {
@@ -133,19 +136,22 @@ export class PgRecords {
 
   async #write(sql: string, record: StoredRecord): Promise<void> {
     const { payload } = record;
-    const { count } = await this.#query(
-      sql,
-      this.#part,
-      record.collection,
-      record.id,
-      record.project,
-      record.parent,
-      record.createdWallMs,
-      recordCrc(record),
-      record.body,
-      payload === undefined ? null : payloadCrc(payload),
-      payload ?? null,
-    );
-    if (count === 0) throw idTaken(record);
+    try {
+      await this.#query(
+        sql,
+        this.#part,
+        record.collection,
+        record.id,
+        record.project,
+        record.parent,
+        record.createdWallMs,
+        recordCrc(record),
+        record.body,
+        payload === undefined ? null : payloadCrc(payload),
+        payload ?? null,
+      );
+    } catch (error) {
+      throw TAKEN.has(errorCodeOf(error)) ? idTaken(record) : error;
+    }
   }
 }

@@ -4,7 +4,7 @@
  *   connected -> lost    (the server or the network ended it, or a query was not answered in time: every later query rejects)
  *             -> ended   (`end`)
  *
- * Statements are sent without waiting for the answers of those before them (`pipeline` of pg 8.23; an older one waits), those of one turn in one write.
+ * Statements are sent without waiting for the answers of those before them (`pipeline` of pg 8.23; an older one waits), those of one turn of the loop in one write.
  * They are done in their order. After one that failed in a transaction, the others of it fail too.
  *
  * To replace `pg`: any client works that runs prepared statements with binary parameters, one after another on one connection.
@@ -76,7 +76,7 @@ export async function connectPg(url: string): Promise<PgSession> {
   };
 }
 
-/** Calls of one turn are written together; a `pg` without a pipeline, whose queue is deprecated, gets one after another. */
+/** Calls of one turn of the loop are written together; a `pg` without a pipeline, whose queue is deprecated, gets one after another. */
 function sender(client: ClientBase & Ending): <T>(send: () => Promise<T>) => Promise<T> {
   if (client.pipeline !== true) {
     let last: Promise<unknown> = Promise.resolve();
@@ -92,7 +92,7 @@ function sender(client: ClientBase & Ending): <T>(send: () => Promise<T>) => Pro
     if (!isCorked) {
       isCorked = true;
       stream?.cork?.();
-      process.nextTick(() => {
+      setImmediate(() => {
         isCorked = false;
         stream?.uncork?.();
       });

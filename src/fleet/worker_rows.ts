@@ -109,17 +109,18 @@ interface PartitionRow {
 
 /** The living workers, oldest first, and all partitions of the fleet. */
 export async function readFleet(query: PgQuery): Promise<FleetReading> {
-  const workers = await query(
+  const workersRead = query(
     `SELECT id, name, address, role, version, is_leaving AS "isLeaving",
        (extract(epoch FROM started) * 1000)::bigint AS "startedWallMs"
      FROM perigee_workers WHERE lease_until > clock_timestamp() ORDER BY started, id`,
   );
-  const partitions = await query(
+  const partitionsRead = query(
     `SELECT part, CASE WHEN lease_until > clock_timestamp() THEN owner END AS owner,
        CASE WHEN lease_until > clock_timestamp()
          THEN (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int END AS "leftMs"
      FROM perigee_partitions WHERE in_fleet ORDER BY part`,
   );
+  const [workers, partitions] = await Promise.all([workersRead, partitionsRead]); // one round trip
   const rows = partitions.rows as PartitionRow[]; // as selected
   return {
     workers: workers.rows as WorkerRow[], // as selected

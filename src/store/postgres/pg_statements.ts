@@ -8,22 +8,23 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { KeyedMutex } from "../../keyed_mutex.ts";
 import { openDurableSession } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import { migratePg } from "./pg_schema.ts";
 import type { PgResult, PgSession, PgValue } from "./pg_session.ts";
 
 const RETRY_MS = 250;
-const TURN = "session";
 
-/** One session that runs statements one after another, each in a separate transaction. Close it. */
+/**
+ * One session that runs statements in the order of the calls, each in a separate transaction. No call waits for the answers of those before it, so that
+ * a server that is far away delays each by one round trip. After a lost session the order is another one. Close it.
+ */
 export class PgStatements {
   readonly #url: string;
   readonly #clock: Clock;
-  readonly #turns = new KeyedMutex();
   /** Undefined while the server is away. */
   #session: PgSession | undefined;
+  #connecting: Promise<PgSession> | undefined;
   readonly #closing = new AbortController();
 
   private constructor(url: string, clock: Clock, session: PgSession) {
@@ -49,29 +50,37 @@ export class PgStatements {
   }
 
   /** Waits while the server is away, and tries again every 250 ms. Rejects with `closed`, or with an error that waiting does not solve. */
-  readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
-    this.#turns.take(TURN, async () => {
-      for (;;) {
-        try {
-          const session = this.#session ?? (await this.#connected());
-          return await session.query(sql, ...values);
-        } catch (error) {
-          if (this.#closing.signal.aborted) throw closed();
-          const fault = pgFaultOf(error);
-          if (fault !== "away" && fault !== "again") throw pgFailure(error, "cannot use the database");
-          if (fault === "away") this.#lose();
-        }
-        await this.#clock.sleep(RETRY_MS, { signal: this.#closing.signal });
+  readonly query = async (sql: string, ...values: readonly PgValue[]): Promise<PgResult> => {
+    for (;;) {
+      let session = this.#session;
+      try {
+        session ??= await this.#connected();
+        return await session.query(sql, ...values);
+      } catch (error) {
+        if (this.#closing.signal.aborted) throw closed();
+        const fault = pgFaultOf(error);
+        if (fault !== "away" && fault !== "again") throw pgFailure(error, "cannot use the database");
+        if (fault === "away") this.#lose(session);
       }
-    });
+      await this.#clock.sleep(RETRY_MS, { signal: this.#closing.signal });
+    }
+  };
 
   /** Ends the session at once. */
   close(): void {
     this.#closing.abort(closed());
-    this.#lose();
+    this.#lose(this.#session);
   }
 
-  async #connected(): Promise<PgSession> {
+  /** One attempt for all calls that wait. */
+  #connected(): Promise<PgSession> {
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  async #connect(): Promise<PgSession> {
     if (this.#closing.signal.aborted) throw closed();
     const session = await openDurableSession(this.#url);
     if (this.#closing.signal.aborted) {
@@ -82,8 +91,10 @@ export class PgStatements {
     return session;
   }
 
-  #lose(): void {
-    this.#session?.end();
+  /** Unless another call has lost it before, and a new one is there. */
+  #lose(session: PgSession | undefined): void {
+    if (session !== this.#session) return;
+    session?.end();
     this.#session = undefined;
   }
 }

@@ -7,7 +7,7 @@
  *              again, as TCP sends it again after a partition.
  *   up_held    nothing passes to the server, its answers still arrive
  *   down_held  the server receives everything, nothing of what it answers arrives
- *   slow       each chunk arrives 20 to 150 ms late
+ *   slow       each chunk arrives 20 to 150 ms late, in order: a far server, not one behind a narrow line
  *   torn       each connection is reset in the middle of one of its next chunks
  */
 import { once } from "node:events";
@@ -15,13 +15,18 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 
 export type ProxyMode = "open" | "cut" | "held" | "up_held" | "down_held" | "slow" | "torn";
 
+interface Chunk {
+  readonly bytes: Buffer;
+  readonly arrivedMs: number;
+}
+
 /** Of one connection. */
 interface Pipe {
   readonly from: Socket;
   readonly to: Socket;
   readonly isUp: boolean;
   /** What has not been passed yet; `undefined` is the end. */
-  readonly waiting: (Buffer | undefined)[];
+  readonly waiting: (Chunk | undefined)[];
   /** Chunks until it is torn. */
   tearIn: number;
   isPassing: boolean;
@@ -110,7 +115,7 @@ export class TcpProxy {
     this.#pipes.add(pipe);
     from.setNoDelay(true);
     from.on("data", (chunk: Buffer) => {
-      pipe.waiting.push(chunk);
+      pipe.waiting.push({ bytes: chunk, arrivedMs: performance.now() });
       void this.#pass(pipe);
     });
     from.once("end", () => {
@@ -129,10 +134,9 @@ export class TcpProxy {
     pipe.isPassing = true;
     const { from, to, waiting } = pipe;
     while (waiting.length > 0 && !this.#isHeld(pipe)) {
-      if (this.#mode === "slow")
-        await new Promise((resolve) => setTimeout(resolve, 20 + 130 * this.#random()));
+      if (this.#mode === "slow") await this.#late(waiting[0]);
       if (this.#isHeld(pipe)) break;
-      const chunk = waiting.shift();
+      const chunk = waiting.shift()?.bytes;
       if (chunk === undefined) {
         to.end();
         break;
@@ -153,5 +157,12 @@ export class TcpProxy {
     if (this.#isHeld(pipe) && waiting.length > 64) from.pause();
     else from.resume();
     pipe.isPassing = false;
+  }
+
+  /** Its delay counts from its arrival: those that wait behind another one are late together. */
+  async #late(chunk: Chunk | undefined): Promise<void> {
+    const sinceMs = chunk === undefined ? 0 : performance.now() - chunk.arrivedMs;
+    const lateMs = 20 + 130 * this.#random() - sinceMs;
+    if (lateMs > 0) await new Promise((resolve) => setTimeout(resolve, lateMs));
   }
 }

@@ -129,7 +129,16 @@ export class ServedBatches {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
       const { metadata } = terms;
       const note = JSON.stringify({ batch_id: toBatchId(id), ...(metadata === null ? {} : { metadata }) });
-      const request = { items: [item], schema, cacheTtl, hasOutputFile: false, keepsBodies: true, id, note, isNewId: true };
+      const request = {
+        items: [item],
+        schema,
+        cacheTtl,
+        hasOutputFile: false,
+        keepsBodies: true,
+        id,
+        note,
+        isNewId: true,
+      };
       const task = await tasks.submit(project, request);
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file
       return { batch, task };

@@ -10,6 +10,7 @@
  * To replace `pg`: any client works that runs prepared statements with binary parameters, one after another on one connection.
  */
 import type { ClientBase, ClientConfig } from "pg";
+import { systemClock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 
 /** An optional peer; the version is that of package.json. */
@@ -92,7 +93,7 @@ function sender(client: ClientBase & Ending): <T>(send: () => Promise<T>) => Pro
     if (!isCorked) {
       isCorked = true;
       stream?.cork?.();
-      setImmediate(() => {
+      systemClock.soon(() => {
         isCorked = false;
         stream?.uncork?.();
       });

@@ -28,8 +28,8 @@ const WAITING_EVENTS_MAX = 10_000;
 const COUNT_MS = 60_000;
 const LOCK_RETRY_MS = 10;
 const LOCK_TRIES_MAX = 500;
-/** A close waits less: another process holds the lock while it writes one group, which takes milliseconds, and on a slow disk part of a second. */
-const LOCK_TRIES_AT_CLOSE = 200;
+/** A close waits less: another process holds the lock for some milliseconds, while it writes one group. */
+const LOCK_TRIES_AT_CLOSE = 50;
 
 /** What the rest of the service needs of it. */
 export interface Audit {

@@ -7,9 +7,11 @@
  *   time(d)   left(d) - 4 answers - 5 s
  *   first     work with the earliest deadline e, and equally urgent work: due at most a tenth of time(e) later, as long as
  *             due(later) <= 0.97 x time(e), so that all of it is done by e in any order
- *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min except during 2 of every 32 s: nothing else is sent
- *             while any of the first work can be sent. Otherwise work without a deadline takes turns with the first work, and
+ *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min except while turns are lent (lending.ts): nothing else is
+ *             sent while any of the first work can be sent. Otherwise work without a deadline takes turns with the first work, and
  *             work that is due later waits
+ *   turns     a project with first work has its turns, whatever it sends in them: by its own order that may be a request without a
+ *             deadline, or a retry. Otherwise one such request would hold up all of its work
  *
  * Why this is enough: earliest-deadline-first meets every deadline that can be met (Liu and Layland 1973, theorem 7), and no
  * exception here makes work late. Equally urgent work is bounded as above. Work without a deadline has to wait from 0.7 on,
@@ -18,7 +20,7 @@
  * Work that is due within 80 minutes does not wait for 0.7: more work that is due as soon may arrive later, and would then lack
  * the turns that were lent. With turns for work without a deadline up to 0.7, 75 % of a lane could be promised; with this
  * rule, 95 % (test/engine/deadlines.test.ts). Work without a deadline loses nothing in total, because a lane does the same
- * amount in any order. The 2 seconds prevent that a single request without a deadline waits for 80 minutes.
+ * amount in any order. The turns that are lent prevent that a single request without a deadline waits for 80 minutes.
  *
  * Work that cannot be done in time has no precedence. Where due(d) exceeds 1.2 x left(d), the projects with the most work for
  * their weight are left out until the rest fits; they take turns like work without a deadline. So no project gains by
@@ -31,8 +33,8 @@ const ANY_ORDER_SHARE = 0.97;
 const OVERLOAD_SHARE = 1.2;
 const EQUAL_SHARE = 0.1;
 const NEAR_MS = 4_800_000;
-const LENDING_EVERY_MS = 32_000;
-const LENDING_MS = 2_000;
+const LENDING_EVERY_MS = 16_000;
+const LENDING_MS = 1_000;
 const ANSWERS = 4;
 const SPARE_MS = 5_000;
 
@@ -40,10 +42,14 @@ const SPARE_MS = 5_000;
 export interface Urgency {
   /** Work with a deadline up to this time has precedence; monotonic. */
   readonly untilMs: number;
+  /** Those that have such work. */
+  readonly projects: ReadonlySet<string>;
   /** Projects with more work than can be done in time: it is treated like work without a deadline. */
   readonly without: ReadonlySet<string>;
   /** Whether work without a deadline waits instead of taking turns. */
   readonly isStrict: boolean;
+  /** Whether it is strict only because work is due soon, so that turns are lent (lending.ts). */
+  readonly mayLend: boolean;
 }
 
 interface Due {
@@ -63,7 +69,7 @@ export function urgencyOf(lane: LaneForecastBasis): Urgency | undefined {
   const without = new Set<string>();
   const dueMs = (): number => drainMs(sumOf(due, without), capacity);
   let first: { readonly timeMs: number; readonly untilMs: number } | undefined;
-  let isStrict = false;
+  let [isFull, isNear] = [false, false];
   for (const [index, work] of byDeadline.entries()) {
     addTo(due, work);
     const { deadlineMs } = work;
@@ -73,27 +79,65 @@ export function urgencyOf(lane: LaneForecastBasis): Urgency | undefined {
     while (dueMs() > leftMs * OVERLOAD_SHARE)
       without.add(largestOf(due, without, (load) => drainMs(load, capacity) / load.weight));
     if (dueMs() === 0) continue;
-    isStrict ||= (leftMs <= NEAR_MS && !isLending(nowMs)) || dueMs() >= timeMs * STRICT_SHARE;
+    isNear ||= leftMs <= NEAR_MS;
+    isFull ||= dueMs() >= timeMs * STRICT_SHARE;
     first ??= { timeMs, untilMs: deadlineMs };
     const isEqual = timeMs <= first.timeMs * (1 + EQUAL_SHARE) && dueMs() <= first.timeMs * ANY_ORDER_SHARE;
     if (isEqual) first = { ...first, untilMs: deadlineMs };
   }
-  return first === undefined ? undefined : { untilMs: first.untilMs, without, isStrict };
+  if (first === undefined) return undefined;
+  const { untilMs } = first;
+  const projects = new Set<string>();
+  for (const { project, deadlineMs } of byDeadline)
+    if (deadlineMs <= untilMs && !without.has(project)) projects.add(project);
+  return {
+    untilMs,
+    projects,
+    without,
+    isStrict: isFull || isNear,
+    mayLend: isNear && !isFull,
+  };
+}
+
+/**
+ * Whether a project may send work with this deadline (Infinity without one) before others, or in turns with them. `isLending`: whether a turn may be lent
+ * now, where any may.
+ */
+export function goesFirst(
+  urgency: Urgency,
+  project: string,
+  deadlineMs: number,
+  isLending: boolean,
+): boolean {
+  return urgency.projects.has(project) || isFirst(urgency, project, deadlineMs, isLending);
 }
 
 /** Whether work of `project` with this deadline (Infinity without one) has precedence, or takes turns with work that has it. */
 export function isFirst(
-  { untilMs, without, isStrict }: Urgency,
+  { untilMs, without, isStrict, mayLend }: Urgency,
   project: string,
   deadlineMs: number,
+  isLending: boolean,
 ): boolean {
-  const isLate = deadlineMs === Number.POSITIVE_INFINITY || without.has(project);
-  return isLate ? !isStrict : deadlineMs <= untilMs;
+  if (isLate(without, project, deadlineMs)) return !isStrict || (mayLend && isLending);
+  return deadlineMs <= untilMs;
 }
 
-/** Whether work without a deadline may take turns with work that is due soon. */
-function isLending(nowMs: number): boolean {
+/** Whether a turn that was taken was lent. */
+export function isLent(
+  { isStrict, projects, without }: Urgency,
+  { project, deadlineMs }: Pick<ProjectWork, "project" | "deadlineMs">,
+): boolean {
+  return isStrict && !projects.has(project) && isLate(without, project, deadlineMs);
+}
+
+/** Whether turns are lent now among several processes, which cannot count them together. */
+export function isLendingTime(nowMs: number): boolean {
   return nowMs % LENDING_EVERY_MS < LENDING_MS;
+}
+
+function isLate(without: ReadonlySet<string>, project: string, deadlineMs: number): boolean {
+  return deadlineMs === Number.POSITIVE_INFINITY || without.has(project);
 }
 
 function addTo(due: Map<string, Due>, work: ProjectWork): void {

@@ -1,7 +1,8 @@
 /** Who goes first where deadlines wait. */
 import { describe, expect, it } from "vitest";
 import type { LaneForecastBasis, ProjectWork } from "../../src/queue/feasibility.ts";
-import { isFirst, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
+import { Lending } from "../../src/queue/lending.ts";
+import { goesFirst, isFirst, isLent, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -14,10 +15,10 @@ function work(project: string, minutes: number, items: number, weight = 1): Proj
   return { project, weight, items, inputTokens: 0, outputTokens: 0, deadlineMs: minutes * MINUTE_MS };
 }
 
-function first(waiting: readonly ProjectWork[]): string[] {
+function first(waiting: readonly ProjectWork[], isLending = false): string[] {
   const urgency = urgencyOf(lane(waiting)) as Urgency;
   return waiting
-    .filter(({ project, deadlineMs }) => isFirst(urgency, project, deadlineMs))
+    .filter(({ project, deadlineMs }) => isFirst(urgency, project, deadlineMs, isLending))
     .map(({ project }) => project);
 }
 
@@ -39,31 +40,63 @@ describe("who goes first", () => {
 
   it("is also who has no deadline, until deadlines take most of the time", () => {
     const endless = work("endless", Number.POSITIVE_INFINITY, 1_000);
-    expect(first([endless, work("a", 60, 1_000)])).toEqual(["endless", "a"]);
-    expect(first([endless, work("a", 60, 2_600)])).toEqual(["a"]);
+    expect(first([endless, work("a", 90, 1_000)])).toEqual(["endless", "a"]);
+    expect(first([endless, work("a", 90, 3_900)])).toEqual(["a"]);
     expect(first([endless, work("a", 60, 10), work("b", 120, 6_000)])).toEqual(["a"]);
   });
 
-  it("is what is due within 80 minutes, and who has no deadline for 2 of 32 seconds", () => {
+  it("is what is due within 80 minutes, and who has no deadline for one of seventeen turns", () => {
     const endless = work("endless", Number.POSITIVE_INFINITY, 1_000);
-    const shareOf = (minutes: number): number => {
+    const lentOf = (minutes: number): number => {
+      const lending = new Lending();
       let lent = 0;
-      for (let nowMs = 0; nowMs < 320_000; nowMs += 500) {
-        const urgency = urgencyOf(lane([endless, work("a", minutes, 100)], nowMs)) as Urgency;
-        expect(isFirst(urgency, "a", minutes * MINUTE_MS)).toBe(true);
-        if (isFirst(urgency, "endless", Number.POSITIVE_INFINITY)) lent += 1;
+      for (let turn = 0; turn < 1_700; turn += 1) {
+        const due = work("a", minutes, 100);
+        const urgency = urgencyOf(lane([endless, due], turn * 1_000)) as Urgency;
+        expect(isFirst(urgency, due.project, due.deadlineMs, lending.isOpen)).toBe(true);
+        const turnOf = isFirst(urgency, endless.project, endless.deadlineMs, lending.isOpen) ? endless : due;
+        lending.served(1_000, isLent(urgency, turnOf));
+        lent += turnOf === endless ? 1 : 0;
       }
-      return lent / 640;
+      return lent;
     };
-    expect(shareOf(80)).toBe(1 / 16);
-    expect(shareOf(86)).toBe(1);
+    expect(lentOf(40)).toBe(102); // and the two seconds that are saved up at first
+    expect(lentOf(180)).toBe(1_700);
     const tight = urgencyOf(lane([endless, work("a", 20, 900)])) as Urgency;
-    expect(isFirst(tight, "endless", Number.POSITIVE_INFINITY)).toBe(false);
+    expect(isFirst(tight, endless.project, endless.deadlineMs, true)).toBe(false);
+  });
+
+  it("is a request without a deadline at once, where few turns were lent before", () => {
+    const single = work("single", Number.POSITIVE_INFINITY, 1);
+    const lending = new Lending();
+    for (let turn = 0; turn < 600; turn += 1) {
+      const due = work("a", 40, 100);
+      const urgency = urgencyOf(lane([single, due], turn * 1_000)) as Urgency;
+      expect(isFirst(urgency, single.project, single.deadlineMs, lending.isOpen)).toBe(true);
+      lending.served(1_000, isLent(urgency, turn % 20 === 0 ? single : due));
+    }
+  });
+
+  it("is whatever a project sends that has work which is due first", () => {
+    const waiting = [work("a", 10, 300), work("b", 10, 200), work("b", Number.POSITIVE_INFINITY, 5)];
+    const urgency = urgencyOf(lane(waiting)) as Urgency;
+    expect(urgency.isStrict).toBe(true);
+    for (const [project, goes] of [
+      ["a", true],
+      ["b", true],
+      ["c", false],
+    ] as const)
+      expect(goesFirst(urgency, project, Number.POSITIVE_INFINITY, false)).toBe(goes);
+    expect(isFirst(urgency, "b", Number.POSITIVE_INFINITY, false)).toBe(false);
+    const greedy = urgencyOf(lane([work("greedy", 10, 6_000), work("modest", 12, 600)])) as Urgency;
+    expect(goesFirst(greedy, "greedy", 10 * MINUTE_MS, false)).toBe(false);
   });
 
   it("is not who wants more than can be done: that takes turns with what has no deadline", () => {
     const endless = work("endless", Number.POSITIVE_INFINITY, 1_000);
-    expect(first([work("greedy", 10, 6_000), work("modest", 12, 60)])).toEqual(["greedy", "modest"]);
+    const both = [work("greedy", 10, 6_000), work("modest", 12, 60)];
+    expect(first(both)).toEqual(["modest"]);
+    expect(first(both, true)).toEqual(["greedy", "modest"]);
     expect(first([work("greedy", 10, 6_000), work("modest", 12, 600)])).toEqual(["modest"]);
     expect(urgencyOf(lane([work("greedy", 10, 6_000), endless]))).toBeUndefined();
   });

@@ -130,8 +130,8 @@ export class Lane {
   }
 
   /** See LaneTurns. */
-  isFirst(project: string, urgency: Urgency): boolean {
-    return this.#projects.isFirst(project, urgency);
+  isFirst(project: string, urgency: Urgency, isLending: boolean): boolean {
+    return this.#projects.isFirst(project, urgency, isLending);
   }
 
   /** See LaneTurns. */

@@ -9,13 +9,14 @@
  * the lane runs out of, a project with its share of them or more waits while another can go, so that many long calls
  * do not hold all of them. Nobody waits for a place that nobody else can use.
  *
- * Where deadlines wait, the turns are among those whose next item is first (queue/urgency.ts); others are served when none of
+ * Where deadlines wait, the turns are among those whose next item goes first (queue/urgency.ts); others are served when none of
  * these can, and neither lose nor save up turns meanwhile.
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { FairShare } from "../../queue/fair_share.ts";
-import { isFirst, type Urgency } from "../../queue/urgency.ts";
+import { Lending } from "../../queue/lending.ts";
+import { goesFirst, isLent, type Urgency } from "../../queue/urgency.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import {
@@ -25,7 +26,10 @@ import {
   type LaneShards,
   type RunWaiting,
 } from "./lane_items.ts";
-import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
+import type { LaneTurns, Turn, TurnTaker } from "./lane_turns.ts";
+
+/** What a request counts of the turns that are lent where no rate is limited. */
+const REQUEST_MS = 1_000;
 
 /** What the projects of a lane need to know of it. */
 export interface LaneOfProjects extends LaneOfItems {
@@ -44,6 +48,7 @@ export class LaneProjects {
   readonly #projects = new Map<string, LaneItems>();
   /** With something that waits. */
   readonly #share: FairShare<LaneItems>;
+  readonly #lending = new Lending();
   /** Found in the share with nothing that waits. */
   readonly #emptied: LaneItems[] = [];
   /** A project that has as many requests in flight waits while others can go; Infinity while places are free. */
@@ -102,22 +107,31 @@ export class LaneProjects {
   #nextFirst(): LaneItems | undefined {
     const urgency = this.#share.size < 2 ? undefined : this.#lane.urgency();
     if (urgency === undefined) return undefined;
-    const goesFirst = (items: LaneItems): boolean => isNextFirst(items, urgency);
+    const goesFirst = (items: LaneItems): boolean => isNextFirst(items, urgency, this.#lending.isOpen);
     if (!this.#share.some(goesFirst)) return undefined;
     const canGo = (items: LaneItems): boolean => goesFirst(items) && this.#canSend(items);
     return this.#share.next(canGo) ?? this.#share.next(goesFirst); // more than its share of places, if need be
   }
 
   /** A call of whose turn it was has been admitted. */
-  served(items: LaneItems, { load }: ItemCall): void {
+  served(items: LaneItems, call: ItemCall): void {
     items.inFlight += 1;
-    if (this.#share.size > 1) this.#share.served(items, this.#limits.costMs(load));
+    const turn = this.#turnOf(call);
+    const urgency = this.#share.size < 2 ? undefined : this.#lane.urgency();
+    this.#lending.served(turn.quotaMs, urgency !== undefined && isLent(urgency, turn));
+    this.#share.served(items, turn.costMs);
   }
 
   /** A call has been admitted whose turn LaneTurns has named. */
-  servedInTurn(items: LaneItems, lane: TurnTaker, { load }: ItemCall): void {
+  servedInTurn(items: LaneItems, lane: TurnTaker, call: ItemCall): void {
     items.inFlight += 1;
-    this.#turns.served(lane, items.project, this.#limits.costMs(load));
+    this.#turns.served(lane, this.#turnOf(call));
+  }
+
+  #turnOf({ owner, deadlineMs, load }: ItemCall): Turn {
+    const costMs = this.#limits.costMs(load);
+    const quotaMs = this.#limits.isRateLimited ? costMs : REQUEST_MS;
+    return { project: owner.settings.project, deadlineMs, costMs, quotaMs };
   }
 
   /** Withdraws a second attempt that waits for its turn; returns false if it does not wait here. */
@@ -167,10 +181,10 @@ export class LaneProjects {
     return false;
   }
 
-  /** Whether a project's next item has precedence. */
-  isFirst(project: string, urgency: Urgency): boolean {
+  /** Whether a project's next item goes first; `isLending`: whether a turn may be lent. */
+  isFirst(project: string, urgency: Urgency, isLending: boolean): boolean {
     const items = this.#projects.get(project);
-    return items !== undefined && isNextFirst(items, urgency);
+    return items !== undefined && isNextFirst(items, urgency, isLending);
   }
 
   /** Whether a project has something to send. */
@@ -190,7 +204,7 @@ export class LaneProjects {
   }
 }
 
-function isNextFirst(items: LaneItems, urgency: Urgency): boolean {
+function isNextFirst(items: LaneItems, urgency: Urgency, isLending: boolean): boolean {
   const next = items.retry?.call ?? items.candidate();
-  return next !== undefined && isFirst(urgency, items.project, next.deadlineMs);
+  return next !== undefined && goesFirst(urgency, items.project, next.deadlineMs, isLending);
 }

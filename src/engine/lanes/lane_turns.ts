@@ -11,20 +11,31 @@
  * waits is first (queue/urgency.ts).
  */
 import { FairShare } from "../../queue/fair_share.ts";
-import type { Urgency } from "../../queue/urgency.ts";
+import { Lending } from "../../queue/lending.ts";
+import { isLent, type Urgency } from "../../queue/urgency.ts";
 
 /** A lane, as its turns see it. */
 export interface TurnTaker {
   /** Whether it has something of a project that could be sent. */
   canSend(project: string): boolean;
-  /** Whether its next item of a project has precedence. */
-  isFirst(project: string, urgency: Urgency): boolean;
+  /** Whether its next item of a project goes first; `isLending`: whether a turn may be lent. */
+  isFirst(project: string, urgency: Urgency, isLending: boolean): boolean;
   /** Requests of a project. */
   inFlightOf(project: string): number;
   /** Requests that may be in flight. */
   readonly places: number;
   /** Sends what it may, but nothing of runs that it found without money before. */
   takeTurn(): void;
+}
+
+/** What was sent. */
+export interface Turn {
+  readonly project: string;
+  readonly deadlineMs: number;
+  /** Of the share of the project. */
+  readonly costMs: number;
+  /** Of the turns that are lent. */
+  readonly quotaMs: number;
 }
 
 interface Waiting {
@@ -47,6 +58,7 @@ export class LaneTurns {
     weightOf: ({ weight }) => weight,
     nameOf: ({ project }) => project,
   });
+  readonly #lending = new Lending();
   /** A project with as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
   #isPassing = false;
@@ -107,12 +119,14 @@ export class LaneTurns {
     return next?.lane === lane ? next.project : undefined;
   }
 
-  /** It was sent, and cost so much. */
-  served(lane: TurnTaker, project: string, cost: number): void {
+  /** A lane that waits has sent an item. */
+  served(lane: TurnTaker, turn: Turn): void {
     this.#waiting.delete(lane);
     this.#waiting.add(lane);
-    const waiting = this.#projects.get(project);
-    if (waiting !== undefined) this.#share.served(waiting, cost);
+    const waiting = this.#projects.get(turn.project);
+    if (waiting !== undefined) this.#share.served(waiting, turn.costMs);
+    const urgency = this.#share.size < 2 ? undefined : this.#urgency();
+    this.#lending.served(turn.quotaMs, urgency !== undefined && isLent(urgency, turn));
   }
 
   /**
@@ -174,7 +188,11 @@ export class LaneTurns {
 
   #laneOf(project: string, urgency?: Urgency): TurnTaker | undefined {
     for (const lane of this.#waiting)
-      if (lane.canSend(project) && (urgency === undefined || lane.isFirst(project, urgency))) return lane;
+      if (
+        lane.canSend(project) &&
+        (urgency === undefined || lane.isFirst(project, urgency, this.#lending.isOpen))
+      )
+        return lane;
     return undefined;
   }
 }

@@ -13,7 +13,7 @@ import {
 } from "../../limits/shared/shared_work.ts";
 import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
 import type { ProjectWork } from "../../queue/feasibility.ts";
-import { isFirst, type Urgency } from "../../queue/urgency.ts";
+import { isFirst, isLendingTime, type Urgency } from "../../queue/urgency.ts";
 
 /** What waits for limits at the other processes. */
 export interface WorkElsewhere {
@@ -98,8 +98,10 @@ export function standingOf(
     inputTokens: work.inputTokens,
     outputTokens: work.outputTokens,
   });
-  const first =
-    urgency === undefined ? [] : works.filter((work) => isFirst(urgency, work.project, work.deadlineMs));
+  const isLending = isLendingTime(nowMs);
+  const first = works.filter(
+    (work) => urgency !== undefined && isFirst(urgency, work.project, work.deadlineMs, isLending),
+  );
   const sum = first.map(classOf).reduce(
     (total, each) => ({
       requests: total.requests + each.requests,

@@ -105,6 +105,9 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     const unwritten = counts.completed - outputOf("capped.out.jsonl").length;
     expect(reason).toContain(`${unwritten} answers are not in `);
     expect(capped.stderr).toContain(`${unwritten} answers are not in `);
+    expect(capped.stderr).toMatch(
+      /\nto continue: raise the cap to at least \$0\.01\d: .* --max-cost <usd>\n$/,
+    );
     expect(counts.completed).toBe(world.requests - before);
     expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
     expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);

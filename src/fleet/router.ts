@@ -4,7 +4,8 @@
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
  *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503. While its owner drains
- *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that)
+ *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that.
+ *                                So is one that is sent again while its owner is still at the first)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
  *                                the service reads wait for a worker instead, from then on for 10 s, until three workers broke off)
  *
@@ -55,8 +56,8 @@ const WAIT_MS = 10_000;
 /** How many workers a request may lose: what ends each worker that has it must not end all of them. */
 const LOSSES_MAX = 3;
 const RETRY_AFTER_SECONDS = 5;
-/** How long an owner that drains is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
-const DRAINING_MS = 1_000;
+/** How long an owner that cannot take it yet is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
+const LATER_MS = 1_000;
 /** A body up to this size is kept so that its request can be sent again. */
 const REPLAYED_BYTES_MAX = 1024 * 1024;
 /** All bodies that are kept; beyond it they are streamed. */
@@ -87,8 +88,8 @@ interface Journey {
   isKnown: boolean;
   /** Workers that broke off while they had it. */
   losses: number;
-  /** The owner that last answered that it drains, and when. */
-  draining?: { readonly ownerId: string; readonly atMs: number };
+  /** The owner that last answered that it cannot take it yet, and when. */
+  later?: { readonly ownerId: string; readonly atMs: number };
 }
 
 /** Which partition answers; undefined while none can. */
@@ -198,8 +199,8 @@ export class FleetRouter {
     const { clock, directory, forwarding } = this.#options;
     const owner = directory.ownerOf(part);
     if (owner === undefined) return false;
-    const { request, response, draining } = journey;
-    if (draining?.ownerId === owner.id && clock.nowMs() - draining.atMs < DRAINING_MS) return false;
+    const { request, response, later } = journey;
+    if (later?.ownerId === owner.id && clock.nowMs() - later.atMs < LATER_MS) return false;
     if (journey.body === undefined && this.#keeps(journey)) {
       const body = await readAll(request);
       journey.body = body;
@@ -208,8 +209,8 @@ export class FleetRouter {
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     const result = await forwarding.forward(journey, target);
     const atMs = clock.nowMs();
-    if (result === "draining" || result === "lost") journey.deadlineMs = atMs + WAIT_MS;
-    if (result === "draining") journey.draining = { ownerId: owner.id, atMs };
+    if (result === "later" || result === "lost") journey.deadlineMs = atMs + WAIT_MS;
+    if (result === "later") journey.later = { ownerId: owner.id, atMs };
     if (result === "lost") journey.losses += 1;
     const isGivenUp = result === "lost" && !mayRepeat(journey);
     if (isGivenUp) refuse(response, BROKEN_OFF);

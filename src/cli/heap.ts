@@ -5,7 +5,7 @@
  *   parallel scavenges off     threads that wait for each other cost 20 to 30 us of CPU an item on two cores
  *   growth of 100 % a cycle    the old generation holds what is in flight twice instead of five times: 340 -> 255 MB peak
  *   one early collection       V8 lets a young heap grow to 256 MB before the first one sets a measure
- * A service grows as V8 sees fit (`freeHeap`); a worker of a fleet by 50 % a cycle while its heap is below 192 MiB, and then as V8 sees fit until it is
+ * A service grows as V8 sees fit (`freeHeap`); a worker of a fleet by 75 % a cycle while its heap is below 192 MiB, and then as V8 sees fit until it is
  * below 96 MiB (`boundHeap`).
  */
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
@@ -18,6 +18,8 @@ const FIRST_COLLECTION_MS = 900;
 const LARGE_HEAP_BYTES = 192 << 20;
 const SMALL_HEAP_BYTES = 96 << 20;
 const HEAP_LOOK_MS = 1_000;
+/** Of a worker of a fleet (docs/decisions/0008-heap.md). */
+const GROWTH_PERCENT = 75;
 
 /** Call once, early. The collection takes about 20 ms; it does not keep the process alive. */
 export function tuneHeap(clock: Clock): { cancel(): void } {
@@ -46,7 +48,7 @@ export function freeHeap(): void {
 }
 
 /**
- * For a worker of a fleet, which shares its machine: while it holds little, its old generation grows by 50 % a cycle.
+ * For a worker of a fleet, which shares its machine: while it holds little, its old generation grows by 75 % a cycle.
  * Posts outlive the young generation, so V8 let 40 MB that are held grow to 160. A partition with many open tasks is large anyway, and is left
  * to V8 as in `freeHeap`. `used`: bytes of the heap.
  */
@@ -57,11 +59,11 @@ export function boundHeap(
 ): { cancel(): void } {
   let isLarge = false;
   let timer: Timer;
-  grow(50);
+  grow(GROWTH_PERCENT);
   const look = (): void => {
     const wasLarge = isLarge;
     isLarge = used() > (wasLarge ? SMALL_HEAP_BYTES : LARGE_HEAP_BYTES);
-    if (isLarge !== wasLarge) grow(isLarge ? 0 : 50);
+    if (isLarge !== wasLarge) grow(isLarge ? 0 : GROWTH_PERCENT);
     timer = clock.timer(HEAP_LOOK_MS, look, { keepsAlive: false });
   };
   look();

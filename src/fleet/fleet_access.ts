@@ -20,13 +20,12 @@ export class FleetAccess {
     this.#keys = keys;
   }
 
-  /** Undefined for a header without a valid key. */
-  async projectOf(authorization: string | undefined): Promise<string | undefined> {
+  /** Undefined for a header without a valid key. A promise only while an unknown key is looked up. */
+  projectOf(authorization: string | undefined): string | undefined | Promise<string | undefined> {
     if (authorization === undefined) return undefined;
     const known = this.#project(authorization);
     if (known !== undefined || !this.#keys.isForm(authorization.replace(/^Bearer /i, ""))) return known;
-    await this.#keys.look();
-    return this.#project(authorization);
+    return this.#keys.look().then(() => this.#project(authorization));
   }
 
   #project(authorization: string): string | undefined {

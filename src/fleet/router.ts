@@ -135,7 +135,8 @@ export class FleetRouter {
 
   async #route(journey: Journey): Promise<void> {
     if (this.#options.gathering.isFor(journey.request)) return this.#gathered(journey);
-    const place = await this.#within(journey, this.#placeOf(journey));
+    const placed = this.#placeOf(journey);
+    const place = placed instanceof Promise ? await this.#within(journey, placed) : placed;
     if (place !== undefined) await this.#answer(journey, place);
     else refuse(journey.response, NO_OWNER);
   }
@@ -146,20 +147,24 @@ export class FleetRouter {
       refuse(response, NO_OWNER);
   }
 
-  async #placeOf(journey: Journey): Promise<Place> {
-    const { access, homes } = this.#options;
+  /** A promise only if the database is asked. */
+  #placeOf(journey: Journey): Place | Promise<Place> {
+    const project = this.#options.access.projectOf(journey.request.headers.authorization);
+    return project instanceof Promise
+      ? project.then((found) => this.#placeFor(journey, found))
+      : this.#placeFor(journey, project);
+  }
+
+  #placeFor(journey: Journey, project: string | undefined): Place | Promise<Place> {
+    const { homes } = this.#options;
     const { request } = journey;
-    const project = await access.projectOf(request.headers.authorization);
     journey.isKnown = project !== undefined;
-    if (project !== undefined) {
-      const decided = projectOfDecision(request);
-      const owner =
-        decided === VENDOR_NAMESPACE ? await homes.assigned(decided) : await homes.claimed(decided);
-      return () => owner ?? homes.known(project) ?? homes.assigned(project);
-    }
-    const linked = projectOfLink(request);
-    const home = linked === undefined ? undefined : await homes.claimed(linked);
-    return () => home ?? this.#anyPart();
+    const named = project === undefined ? projectOfLink(request) : projectOfDecision(request);
+    const home = (): ReturnType<Place> =>
+      project === undefined ? this.#anyPart() : (homes.known(project) ?? homes.assigned(project));
+    if (named === undefined) return home;
+    const isAssigned = project !== undefined && named === VENDOR_NAMESPACE;
+    return (isAssigned ? homes.assigned(named) : homes.claimed(named)).then((owner) => () => owner ?? home());
   }
 
   #anyPart(): number | undefined {
@@ -263,10 +268,9 @@ function projectOfLink({ url = "/" }: IncomingMessage): string | undefined {
   }
 }
 
-/** The namespace of the satellite that an operator decides on; empty for another request. */
-function projectOfDecision(request: IncomingMessage): string {
-  const [, project = ""] = (request.method === "POST" && DECISION.exec(pathOf(request))) || [];
-  return project;
+/** The namespace of the satellite that an operator decides on; undefined for another request. */
+function projectOfDecision(request: IncomingMessage): string | undefined {
+  return request.method === "POST" ? DECISION.exec(pathOf(request))?.[1] : undefined;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

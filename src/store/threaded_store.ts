@@ -37,6 +37,9 @@ import { ThreadFiles } from "./packed/thread_files.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
+/** Of the thread, whose objects live for a commit: V8's own 48 MB would be resident. */
+const YOUNG_HEAP_MB = 12;
+
 /** A store, and what it knows of the space that it has. */
 export interface SpacedStore extends Store {
   /**
@@ -68,6 +71,7 @@ export async function openThreadedStore(file: string, data: object): Promise<Fil
     name: "perigee-store",
     // Not the program's own options: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
     execArgv: [],
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
     workerData: { ...data, port: port2, answered, leased } satisfies StoreThreadData,
     transferList: [port2],
   });

@@ -88,17 +88,15 @@ export class PgAudit implements Audit {
       const lines = events.map((event) => {
         const line = auditLine(event, end);
         end = line.end;
-        return { n: end.n, wallMs: event.wallMs, text: line.text };
+        return line.text;
       });
+      // One text, which the server cuts: lines have no line end in them, and `pg` would quote each element of an array.
       await this.#query(
         `INSERT INTO perigee_audit (writer, n, wall_ms, line)
-         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[]) ON CONFLICT DO NOTHING`,
-        ...[
-          this.#writer,
-          lines.map(({ n }) => n),
-          lines.map(({ wallMs }) => wallMs),
-          lines.map(({ text }) => text),
-        ],
+         SELECT $1, $2::bigint + place, wall_ms, line
+         FROM unnest($3::bigint[], string_to_array($4, E'\\n')) WITH ORDINALITY AS l (wall_ms, line, place)
+         ON CONFLICT DO NOTHING`,
+        ...[this.#writer, this.#end.n, events.map(({ wallMs }) => wallMs), lines.join("\n")],
       );
       this.#end = end;
       this.#waiting.splice(0, count);

@@ -24,11 +24,11 @@ export function makeApiKey(): string {
   return beginning + checkOf(beginning);
 }
 
-/** The SHA-256 of a key; undefined for a text that is not a key. */
-export function hashApiKey(text: string): Uint8Array | undefined {
+/** The SHA-256 of a key, in hexadecimal; undefined for a text that is not a key. Hot: as text it takes Node 1.0 us, as bytes 3.5. */
+export function hashApiKey(text: string): string | undefined {
   const [, beginning, check] = FORM.exec(text) ?? [];
   if (beginning === undefined || check !== checkOf(beginning)) return undefined;
-  return new Uint8Array(hash("sha256", text, "buffer"));
+  return hash("sha256", text, "hex");
 }
 
 /** The characters that identify a key in a list. */

@@ -43,7 +43,12 @@ export function newKey(wanted: NewKey, createdWallMs: number): MadeKey {
   if (hash === undefined)
     throw new PerigeeError("internal_error", "a new key does not have the form of a key");
   const stored = {
-    ...{ id: `key_${randomBase62(16)}`, hash, shown: shownPartOf(key), project, name, isBeta, expiresWallMs },
+    ...{
+      id: `key_${randomBase62(16)}`,
+      hash: new Uint8Array(Buffer.from(hash, "hex")),
+      shown: shownPartOf(key),
+    },
+    ...{ project, name, isBeta, expiresWallMs },
     ...{ scopes: [...scopes], createdWallMs, revokedWallMs: undefined, lastUsedDay: undefined },
   };
   return { key, stored };

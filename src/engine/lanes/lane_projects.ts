@@ -26,7 +26,7 @@ import {
   type LaneShards,
   type RunWaiting,
 } from "./lane_items.ts";
-import type { LaneTurns, Turn, TurnTaker } from "./lane_turns.ts";
+import type { LaneTurns, TakenTurn, TurnTaker } from "./lane_turns.ts";
 
 /** What a request counts of the turns that are lent where no rate is limited. */
 const REQUEST_MS = 1_000;
@@ -41,8 +41,7 @@ export interface LaneOfProjects extends LaneOfItems {
 export class LaneProjects {
   readonly #limits: LaneLimits;
   readonly #turns: LaneTurns;
-  readonly #shards: LaneShards;
-  readonly #calls: LaneCalls;
+  readonly #itemsOf: (project: string) => LaneItems;
   readonly #lane: LaneOfProjects;
   /** With something that waits or is in flight. */
   readonly #projects = new Map<string, LaneItems>();
@@ -62,8 +61,7 @@ export class LaneProjects {
   ) {
     this.#limits = limits;
     this.#turns = turns;
-    this.#shards = shards;
-    this.#calls = calls;
+    this.#itemsOf = (project) => new LaneItems(project, shards, calls, lane);
     this.#lane = lane;
     this.#share = new FairShare({
       weightOf: ({ weight }) => weight,
@@ -85,7 +83,7 @@ export class LaneProjects {
   of({ settings: { project, weight } }: ItemOwner): LaneItems {
     let items = this.#projects.get(project);
     if (items === undefined) {
-      items = new LaneItems(project, this.#shards, this.#calls, this.#lane);
+      items = this.#itemsOf(project);
       this.#projects.set(project, items);
     }
     items.weight = weight;
@@ -128,7 +126,7 @@ export class LaneProjects {
     this.#turns.served(lane, this.#turnOf(call));
   }
 
-  #turnOf({ owner, deadlineMs, load }: ItemCall): Turn {
+  #turnOf({ owner, deadlineMs, load }: ItemCall): TakenTurn {
     const costMs = this.#limits.costMs(load);
     const quotaMs = this.#limits.isRateLimited ? costMs : REQUEST_MS;
     return { project: owner.settings.project, deadlineMs, costMs, quotaMs };

@@ -29,7 +29,7 @@ export interface TurnTaker {
 }
 
 /** What was sent. */
-export interface Turn {
+export interface TakenTurn {
   readonly project: string;
   readonly deadlineMs: number;
   /** Of the share of the project. */
@@ -120,7 +120,7 @@ export class LaneTurns {
   }
 
   /** A lane that waits has sent an item. */
-  served(lane: TurnTaker, turn: Turn): void {
+  served(lane: TurnTaker, turn: TakenTurn): void {
     this.#waiting.delete(lane);
     this.#waiting.add(lane);
     const waiting = this.#projects.get(turn.project);

@@ -1,6 +1,7 @@
 /**
  * Keys in memory: found by their hash and by their id, and the days of last use that are not written yet.
  */
+import { timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { StoredKey } from "./key_table.ts";
 
@@ -34,10 +35,11 @@ export class HeldKeys {
     return found !== undefined && this.isActive(found) ? found : undefined;
   }
 
-  /** While it is active. `hash` in hexadecimal: how long its comparison takes reveals nothing of a key. */
+  /** While it is active. `hash` in hexadecimal. */
   byHash(hash: string): StoredKey | undefined {
     const found = this.#keys.get(hash);
-    return found !== undefined && this.isActive(found) ? found : undefined;
+    const isEqual = found !== undefined && timingSafeEqual(found.hash, Buffer.from(hash, "hex"));
+    return isEqual && this.isActive(found) ? found : undefined;
   }
 
   /** Neither revoked nor expired, by the wall clock. */

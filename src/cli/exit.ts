@@ -47,13 +47,15 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
 const READING_CALLS: readonly string[] = ["read", "stat", "fstat", "lstat"];
 
 /** 1 means a fault of perigee: a bug. */
-export function exitCodeOf(error: unknown): number {
+export function exitCodeOf(thrown: unknown): number {
+  const error = ofUser(thrown);
   if (error instanceof PerigeeError) return EXIT_CODES[error.code];
   return isSystemError(error) ? EXIT_CODES[systemCode(error)] : 1;
 }
 
 /** One line for what a user can mend, the stack for what only we can. */
-export function printError(error: unknown): void {
+export function printError(thrown: unknown): void {
+  const error = ofUser(thrown);
   const label = styleText("red", "perigee:", { stream: process.stderr });
   if (error instanceof PerigeeError) {
     process.stderr.write(`${label} ${error.code}: ${error.message}\n`);
@@ -68,7 +70,8 @@ export function printError(error: unknown): void {
 
 /** The error as `--json` shows it; `status` is that of what the error ended. */
 export function errorJson(error: unknown, status: "failed" | "paused" = "failed"): string {
-  const { code, message, details } = error instanceof PerigeeError ? error : otherError(error);
+  const known = ofUser(error);
+  const { code, message, details } = known instanceof PerigeeError ? known : otherError(known);
   const reason = status === "paused" ? { reason: code } : {};
   return JSON.stringify({ status, ...reason, error: { code, message, ...details } });
 }
@@ -81,6 +84,26 @@ function otherError(error: unknown): {
   return isSystemError(error)
     ? { code: systemCode(error), message: error.message, details: {} }
     : { code: "internal_error", message: "internal error", details: {} };
+}
+
+const LISTEN_FAULTS: Readonly<Record<string, string>> = {
+  EADDRINUSE: "is taken: end the process that has it, or choose another port",
+  EACCES: "is not for this user: choose a port from 1024",
+  EADDRNOTAVAIL: "cannot be opened: the address is not one of this machine",
+};
+
+/** The same error, or `usage` for a port that cannot be opened: that is what the command was given. */
+function ofUser(error: unknown): unknown {
+  if (!isSystemError(error) || error.syscall !== "listen") return error;
+  const { code, address, port } = error as SystemError & ListenError;
+  const why = LISTEN_FAULTS[code] ?? `cannot be opened (${code})`;
+  return new PerigeeError("usage", `port ${port} of ${address} ${why}`, { cause: error });
+}
+
+interface ListenError {
+  readonly code: string;
+  readonly address: string;
+  readonly port: number;
 }
 
 /** What the operating system refused: a folder where a file should be, no permission. Its message names the path. */

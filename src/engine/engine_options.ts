@@ -79,6 +79,11 @@ export async function checkedOptions(options: EngineOptions): Promise<ConfigOpti
       `createEngine: options must be an object such as { dataDir: "./perigee-data" }, got ${kindOf(options)}`,
     );
   const given = Object.entries(options);
+  if (typeof options.store === "string")
+    throw new PerigeeError(
+      "usage", // without the address, which may hold a password
+      "options: store must be an open store, such as await openPostgresStore({ url }) from perigee/fleet, got a text",
+    );
   const inCode = given.filter(([name]) => Object.hasOwn(IN_CODE, name));
   if (options.dataDir === undefined)
     throw new PerigeeError("usage", "options: dataDir must be the path of a folder, got undefined");

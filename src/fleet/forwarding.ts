@@ -3,9 +3,10 @@
  * off, the other is broken off too.
  *
  *   connecting -> unsent    (refused, not reachable, or the worker does not have the partition: nothing was read there)
- *              -> draining  (the worker hands the partition over, and this is for the next owner: nothing was read there)
+ *              -> later     (the worker hands the partition over, and this is for the next owner: nothing was read there)
  *              -> sent -> answering -> done      (an answer that breaks off is broken off to the client, too)
  *                      -> lost                   (the connection broke, or the worker died, before an answer began)
+ *                      -> later                  (sent again after a loss, and the worker, which lives, is still at the first one)
  *
  * The router reads a small body in advance, so that the request can be sent again. A large one waits for the worker's `100 Continue`: until
  * then nothing of it was read.
@@ -24,9 +25,11 @@ export interface RoutedRequest {
   readonly response: ServerResponse;
   /** Undefined: it is streamed. */
   readonly body: Uint8Array | undefined;
+  /** How often it was lost before. */
+  readonly losses?: number;
 }
 
-export type Forwarded = "done" | "unsent" | "draining" | "lost";
+export type Forwarded = "done" | "unsent" | "later" | "lost";
 
 const CONNECT_MS = 2_000;
 const WITH_BODY = new Set(["POST", "PUT", "PATCH"]);
@@ -72,11 +75,11 @@ export class Forwarding {
         if (!response.headersSent) end(isConnected ? "lost" : "unsent");
       });
       upstream.once("response", (answer) => {
-        const elsewhere = answer.headers[ELSEWHERE_HEADER];
-        if (elsewhere !== undefined) {
+        const refused = refusedHop(answer, routed);
+        if (refused !== undefined) {
           answer.resume();
           upstream.destroy();
-          end(elsewhere === DRAINING ? "draining" : "unsent");
+          end(refused);
           return;
         }
         relay(answer, routed, () => {
@@ -100,6 +103,17 @@ export class Forwarding {
     else upstream.once("continue", () => void request.pipe(upstream));
     return upstream;
   }
+}
+
+/** An answer for the router, not for the client; undefined for any other. */
+function refusedHop(
+  { statusCode, headers }: IncomingMessage,
+  { losses = 0 }: RoutedRequest,
+): Forwarded | undefined {
+  const elsewhere = headers[ELSEWHERE_HEADER];
+  if (elsewhere !== undefined) return elsewhere === DRAINING ? "later" : "unsent";
+  // Only `idempotency_in_progress` has both: the first is what this router sent, so its client is to have that answer.
+  return losses > 0 && statusCode === 409 && headers["retry-after"] !== undefined ? "later" : undefined;
 }
 
 /** Passes on the answer as it arrives. An answer to a body that has not arrived ends the connection, because the rest is not read. */

@@ -4,9 +4,10 @@
  *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
  *         -> answered elsewhere  (streamed to the worker that owns it)
  *         -> waits               (no worker owns it, or its owner refuses connections: tried again for 10 s, then 503. While its owner drains
- *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that)
+ *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that.
+ *                                So is one that is sent again while its owner is still at the first)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
- *                                the service reads are sent again instead)
+ *                                the service reads wait for a worker instead, from then on for 10 s, until three workers broke off)
  *
  * A request without a valid key is answered by a service of this process, or else of any worker; a signed link by the home of its project;
  * an operator's decision on a satellite by the home of the satellite's project. What concerns all projects is asked of all (`gathered.ts`).
@@ -50,11 +51,13 @@ export interface RouterOptions {
   readonly isBehindProxy: boolean;
 }
 
-/** How long a request waits for an owner of its partition. */
+/** How long a request waits for an owner of its partition: since it arrived, or since it lost the worker that had it. */
 const WAIT_MS = 10_000;
+/** How many workers a request may lose: what ends each worker that has it must not end all of them. */
+const LOSSES_MAX = 3;
 const RETRY_AFTER_SECONDS = 5;
-/** How long an owner that drains is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
-const DRAINING_MS = 1_000;
+/** How long an owner that cannot take it yet is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
+const LATER_MS = 1_000;
 /** A body up to this size is kept so that its request can be sent again. */
 const REPLAYED_BYTES_MAX = 1024 * 1024;
 /** All bodies that are kept; beyond it they are streamed. */
@@ -77,14 +80,16 @@ const NO_BYTES = new Uint8Array(0);
 interface Journey {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Until when it waits for an owner. */
+  /** Until when it waits for an owner; counts only while it has none. */
   deadlineMs: number;
   /** Undefined until it is needed, and for one that is streamed. */
   body: Uint8Array | undefined;
   /** Its key is one of a project: only of those a body is kept, for as long as the journey takes. */
   isKnown: boolean;
-  /** The owner that last answered that it drains, and when. */
-  draining?: { readonly ownerId: string; readonly atMs: number };
+  /** Workers that broke off while they had it. */
+  losses: number;
+  /** The owner that last answered that it cannot take it yet, and when. */
+  later?: { readonly ownerId: string; readonly atMs: number };
 }
 
 /** Which partition answers; undefined while none can. */
@@ -103,7 +108,7 @@ export class FleetRouter {
     if (this.#isOwn(request, response)) return;
     noteClient(request, this.#options.isBehindProxy);
     const journey: Journey = {
-      ...{ request, response, isKnown: false, body: hasBody(request) ? undefined : NO_BYTES },
+      ...{ request, response, isKnown: false, losses: 0, body: hasBody(request) ? undefined : NO_BYTES },
       deadlineMs: this.#options.clock.nowMs() + WAIT_MS,
     };
     this.#route(journey)
@@ -194,8 +199,8 @@ export class FleetRouter {
     const { clock, directory, forwarding } = this.#options;
     const owner = directory.ownerOf(part);
     if (owner === undefined) return false;
-    const { request, response, draining } = journey;
-    if (draining?.ownerId === owner.id && clock.nowMs() - draining.atMs < DRAINING_MS) return false;
+    const { request, response, later } = journey;
+    if (later?.ownerId === owner.id && clock.nowMs() - later.atMs < LATER_MS) return false;
     if (journey.body === undefined && this.#keeps(journey)) {
       const body = await readAll(request);
       journey.body = body;
@@ -203,13 +208,13 @@ export class FleetRouter {
     }
     const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
     const result = await forwarding.forward(journey, target);
-    if (result === "draining") {
-      const atMs = clock.nowMs();
-      journey.deadlineMs = atMs + WAIT_MS;
-      journey.draining = { ownerId: owner.id, atMs };
-    }
-    if (result === "lost" && !mayRepeat(journey)) refuse(response, BROKEN_OFF);
-    return result === "done" || (result === "lost" && !mayRepeat(journey));
+    const atMs = clock.nowMs();
+    if (result === "later" || result === "lost") journey.deadlineMs = atMs + WAIT_MS;
+    if (result === "later") journey.later = { ownerId: owner.id, atMs };
+    if (result === "lost") journey.losses += 1;
+    const isGivenUp = result === "lost" && !mayRepeat(journey);
+    if (isGivenUp) refuse(response, BROKEN_OFF);
+    return result === "done" || isGivenUp;
   }
 
   #keeps({ request, isKnown }: Journey): boolean {
@@ -281,7 +286,8 @@ function isSmall({ headers }: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? Number.NaN) <= REPLAYED_BYTES_MAX;
 }
 
-function mayRepeat({ request, body }: Journey): boolean {
+function mayRepeat({ request, body, losses }: Journey): boolean {
+  if (losses >= LOSSES_MAX) return false;
   const { method, headers } = request;
   if (method === "GET" || method === "HEAD") return body !== undefined;
   const isKeyed =

@@ -30,6 +30,11 @@ export function usdText(usd: number): string {
   return `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 }
 
+/** In what a cap says of itself; empty without any. */
+export function doubtClause(ambiguousUsd: number): string {
+  return ambiguousUsd > 0 ? ` (${usdText(ambiguousUsd)} of what is spent is in doubt)` : "";
+}
+
 /** To the nano-dollar, without what else is in it. */
 export function roundedMoney({ listUsd, usd, billedUsd, ambiguousUsd }: Money): Money {
   return {

@@ -322,6 +322,33 @@ describe("the command to continue with", () => {
     );
   });
 
+  it.each([
+    [
+      { reason: "cap_reached", needed_usd: 1.04, enough_usd: 2.04 },
+      "raise the cap to at least $1.1 ($2.1 is enough for all): perigee run in.jsonl --store s --max-cost <usd>",
+    ],
+    [
+      { reason: "cap_reached", cap: "all" },
+      'raise the cap, in the configuration ("all"), at the workers: perigee run in.jsonl --store s --max-cost 1',
+    ],
+    [
+      { reason: "key_missing", provider: "openai" },
+      "set OPENAI_API_KEY, at the workers: perigee run in.jsonl --store s --max-cost 1",
+    ],
+    [
+      { reason: "price_unknown", model: "box:m" },
+      'give the workers a price sheet, {"version": "1", "models": {"box:m": {"input_mtok": <usd>, "output_mtok": <usd>}}}: perigee run in.jsonl --store s --max-cost 1',
+    ],
+    [
+      { reason: "model_unavailable", provider: "box", model: "box:m" },
+      "let box offer box:m to the key of the workers: perigee run in.jsonl --store s --max-cost 1",
+    ],
+    [{ reason: "outage", provider: "box" }, "perigee run in.jsonl --store s --max-cost 1"],
+  ] as const)("over a fleet changes the cap, and names what its workers need (%j)", (hold, said) => {
+    const words = ["run", "in.jsonl", "--store", "s", "--max-cost", "1"];
+    expect(continueLine({ words, held: [hold], isOnFleet: true })).toBe(`to continue: ${said}\n`);
+  });
+
   describe("with a deadline", () => {
     const words = ["run", "in.jsonl", "--out", "out.jsonl", "--sla", "10", "--wait", "0"];
     const said = (deadlineInMs: number, held: Parameters<typeof continueLine>[0]["held"]): string =>

@@ -224,6 +224,10 @@ describe("no options", () => {
     expect(await fault(() => createEngine(none))).toBe(`usage: createEngine: ${like}, got undefined`);
     expect(await fault(() => createEngine(null as never))).toBe(`usage: createEngine: ${like}, got null`);
     expect(await fault(() => createEngine("data" as never))).toBe(`usage: createEngine: ${like}, got "data"`);
+    const store = "postgres://me:secret@127.0.0.1/perigee";
+    expect(await fault(() => createEngine({ dataDir: "/nowhere", store } as never))).toBe(
+      "usage: options: store must be an open store, such as await openPostgresStore({ url }) from perigee/fleet, got a text",
+    );
     expect(await fault(() => createPerigeeService(none))).toBe(
       `usage: createPerigeeService: ${like}, got undefined`,
     );

@@ -2,7 +2,7 @@
  * A file over three workers on one PostgreSQL: a worker and the client are killed on the way, and the same command takes the answers.
  */
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, truncateSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Summary } from "../../src/engine/items/progress.ts";
 import { describeCounterpart } from "../counterpart.ts";
@@ -105,6 +105,9 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     const unwritten = counts.completed - outputOf("capped.out.jsonl").length;
     expect(reason).toContain(`${unwritten} answers are not in `);
     expect(capped.stderr).toContain(`${unwritten} answers are not in `);
+    expect(capped.stderr).toMatch(
+      /\nto continue: raise the cap to at least \$0\.01\d: .* --max-cost <usd>\n$/,
+    );
     expect(counts.completed).toBe(world.requests - before);
     expect(cost.billed_usd).toBeCloseTo(7e-6 * counts.completed, 9);
     expect(cost.billed_usd + cost.ambiguous_usd).toBeLessThanOrEqual(0.012);
@@ -122,6 +125,33 @@ describeCounterpart("a file over a fleet of three workers", POSTGRES, () => {
     expect(world.requests - before).toBe(items.length);
     expect((JSON.parse(rest.stdout) as Summary).requests_sent).toBe(items.length - higher.counts.completed);
   });
+
+  it("of which the output was cut while it is held can be taken again, and nothing is paid twice", async () => {
+    world.answerMs = 0;
+    const before = world.requests;
+    const lines = Array.from({ length: 2_000 }, (_, item) =>
+      lineOf(20_000 + item, item === 1_999 ? "absent:small" : "local:small"),
+    );
+    writeFileSync(world.path("cut.jsonl"), `${lines.join("\n")}\n`);
+    const run = () => world.run("cut.jsonl", "cut.out.jsonl", ["--wait", "0"]).ended;
+    const held = await run();
+    expect([held.code, JSON.parse(held.stdout).held], held.stderr).toEqual([
+      3,
+      [expect.objectContaining({ reason: "provider_missing", items: 1 })],
+    ]);
+    const taken = outputOf("cut.out.jsonl").length;
+    expect(taken).toBeGreaterThan(0);
+    truncateSync(world.path("cut.out.jsonl"), 10);
+    const cut = await run();
+    expect([cut.code, cut.stderr]).toEqual([74, expect.stringContaining("output_changed")]);
+    const mark = world.path("cut.out.jsonl.perigee/fleet.json"); // as the guide says
+    const state = JSON.parse(readFileSync(mark, "utf8")) as object;
+    writeFileSync(mark, JSON.stringify({ ...state, appended: 0, outputBytes: 0 }));
+    renameSync(world.path("cut.out.jsonl"), world.path("cut.moved.jsonl"));
+    expect((await run()).code).toBe(3);
+    expect(outputOf("cut.out.jsonl").length).toBe(taken);
+    expect(world.requests - before).toBe(1_999);
+  }, 120_000);
 
   it("is refused before anything is sent for two lines of one key, and for what only one machine does", async () => {
     const before = world.requests;

@@ -197,12 +197,13 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
 
   it.each(["SIGKILL", "SIGSTOP"] as const)(
     "is taken over within 10 s after %s of a worker, and the others answer within 30 s what it had acknowledged, each item once but for those in flight",
-    { timeout: 90_000 },
+    { timeout: 120_000 },
     async (signal) => {
       const from = signal === "SIGKILL" ? 1_000 : 2_000;
-      world.answerMs = 300;
       const home = await world.homeOf("acme");
       const others = world.workers.filter((worker) => worker !== home);
+      const long = await longWaits(others[0]?.url ?? "", from + 900);
+      world.answerMs = 300;
       const posted = await call(others[0]?.url ?? "", key, "/v0/infer/", {
         method: "POST",
         body: items(from, ITEMS),
@@ -218,6 +219,7 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
         const reads = await Promise.all(others.map(({ url }) => isOver(url, taskId)));
         return reads.every(Boolean);
       }, 40_000);
+      expect((await Promise.all(long)).map(({ status }) => status)).toEqual([200, 200]);
       expect(takenMs + tookMs, others.map(({ stderr }) => stderr()).join("")).toBeLessThan(30_000);
       for (const { url } of others) expect(await outputs(url, taskId)).toEqual(answers(from, ITEMS));
       const again = [...world.asked].filter(
@@ -236,6 +238,18 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
       }
     },
   );
+
+  /** Calls with a key that have waited for their answers for more than the 10 s that a request waits for a worker. */
+  async function longWaits(url: string, item: number): Promise<readonly ReturnType<typeof call>[]> {
+    world.answerMs = 60_000;
+    const send = (path: string, body: string) =>
+      call(url, key, path, { method: "POST", body, headers: { "idempotency-key": `long ${body}` } });
+    const sent = [send("/v1/chat/completions", chat(item)), send("/v0/infer/", waiting(item + 1))];
+    const startedMs = performance.now();
+    await world.until(async () => performance.now() - startedMs > 11_000);
+    expect(world.asked.has(item) && world.asked.has(item + 1)).toBe(true);
+    return sent;
+  }
 
   /** A worker arrives: the partition of `acme`, which its owner adopted last, moves to it. Requests to the provider take longer than a worker that leaves has. */
   async function movesWhole(): Promise<void> {

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Hold } from "../../src/engine/items/holds.ts";
 import type { Summary } from "../../src/engine/items/progress.ts";
 import { attemptsOf, joinedSummary } from "../../src/fleet/shards/joined_summary.ts";
+import { doubtClause } from "../../src/price/money.ts";
 
 const own = { status: "paused", taskId: "t", output: "out.jsonl", elapsedMs: 10, attemptsBefore: 0 } as const;
 
@@ -47,6 +48,20 @@ describe("the summary of a run over the fleet", () => {
     expect(held).toMatchObject([{ items: 5, needed_usd: 1.3, since: "2026-01-01T00:02:00.000Z" }]);
     expect(held[0]?.message).toMatch(/^the cost cap of \$1\.00 has/);
     expect(held[0]?.cap).toBeUndefined();
+  });
+
+  it("says one sum in doubt: that of all shards, also in the hold of the run's cap", () => {
+    const hold = capHold("run:t", 2, 1.1, 4);
+    const message = hold.message.replace(" left", ` left${doubtClause(0.2739)}`);
+    const parts = [partOf(3), partOf(2, [{ ...hold, message }])].map((part, index) => ({
+      ...part,
+      cost: { ...part.cost, ambiguous_usd: [8.6561, 0.2739][index] ?? 0 },
+    }));
+    const summary = joinedSummary(parts, own);
+    expect(summary.cost.ambiguous_usd).toBe(8.93);
+    expect(summary.held[0]?.message).toContain(
+      "$0.10 left ($8.93 of what is spent is in doubt), and the next",
+    );
   });
 
   it("names another cap, and no amount where two caps hold its shards", () => {

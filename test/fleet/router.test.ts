@@ -315,6 +315,66 @@ describe("a request", () => {
     ]);
     expect(bodies).toEqual(["[]"]);
   });
+
+  it("that is sent again to a worker which is still at the first one waits for that, and a second one of its client does not", async () => {
+    let sent = 0;
+    const made = await world(nobody);
+    const worker = await listening(async (request, response) => {
+      if (request.url === "/") return void response.end(); // whether it is silent
+      for await (const _chunk of request);
+      sent += 1;
+      if (sent === 2)
+        request.socket.destroy(); // and works on
+      else if (sent === 18) response.end("the answer of the first");
+      else response.writeHead(409, { "retry-after": "1" }).end();
+    });
+    made.reading = alone(worker);
+    const keyed = { method: "POST", body: "[]", headers: { "idempotency-key": "k" } };
+    const ask = () => advanced(made.clock, get(made.url, keyed, "/v0/infer/"));
+    expect((await ask()).status).toBe(409);
+    const beganMs = made.clock.nowMs();
+    expect(await (await ask()).text()).toBe("the answer of the first");
+    expect(made.clock.nowMs() - beganMs).toBeGreaterThan(14_000);
+  });
+
+  it("waits 10 s for the next worker from the loss of the one that had it, however long that had it, and is lost with a third", async () => {
+    let losses = 1;
+    const startedMs: number[] = [];
+    const made = await world(nobody);
+    const { clock, url } = made;
+    const next = () => {
+      made.reading = alone(worker);
+    };
+    const worker = await listening((request, response) => {
+      if (request.url === "/") return void response.end(); // whether it is silent
+      startedMs.push(clock.nowMs());
+      if (startedMs.length > losses) response.end("again");
+      else
+        clock.timer(15_000, () => {
+          made.reading = nobody; // until another one has its partition
+          request.socket.destroy();
+          clock.timer(8_000, next);
+        });
+    });
+    const keyed = { method: "POST", body: "[]", headers: { "idempotency-key": "k" } };
+    for (const init of [{}, keyed]) {
+      next();
+      startedMs.length = 0;
+      const answered = await advanced(clock, get(url, init, "/v0/infer/"));
+      expect([answered.status, await answered.text()]).toEqual([200, "again"]);
+      const [first = 0, second = 0] = startedMs;
+      expect(second - first).toBeGreaterThanOrEqual(23_000);
+    }
+    losses = 100;
+    next();
+    startedMs.length = 0;
+    const lost = await advanced(clock, get(url, keyed, "/v0/infer/"));
+    expect([lost.status, await lost.json()]).toEqual([
+      502,
+      { error: expect.objectContaining({ code: "connection_lost" }), request_id: expect.any(String) },
+    ]);
+    expect(startedMs.length).toBe(3);
+  });
 });
 
 /** Sends the lines of a request; resolves with what was answered until the connection closes. */

@@ -27,6 +27,8 @@ export interface Stopped {
   readonly deadlineInMs?: number | undefined;
   /** Where the key of a provider was read from; default: the variable that it is usually in. */
   readonly keyPlace?: ((provider: string) => string) | undefined;
+  /** The lines are with a fleet: providers, keys and prices are its workers', and only the cap may change. */
+  readonly isOnFleet?: boolean;
 }
 
 /** Too little for another call. */
@@ -53,8 +55,8 @@ export function continueLine(stopped: Stopped): string {
   const todo = [...new Set(steps.map((step) => step.todo))].join("; ");
   const command = styleText("bold", changed(stopped.words, steps), { stream: process.stderr });
   // A single item that breaks its provider is held like one of an outage, and would be held again.
-  const mayFinish =
-    stopped.held.length > 0 && steps.every((step) => step === late) && !stopped.words.includes("--finish");
+  const isByItself = stopped.held.length > 0 && steps.every((step) => step === late);
+  const mayFinish = isByItself && stopped.isOnFleet !== true && !stopped.words.includes("--finish");
   const finish = mayFinish ? " (--finish ends what is held with its error)" : "";
   const isSoon = late === undefined && Number.isFinite(deadlineInMs);
   const until = isSoon
@@ -74,7 +76,27 @@ function stepsOf(stopped: Stopped): readonly Step[] {
   const isModel = stopped.held.every(
     ({ reason }) => reason === "model_unavailable" || reason === "provider_missing",
   );
-  return stopped.held.flatMap((hold) => stepOf(hold, stopped, isModel) ?? []);
+  const step = (hold: StoppedBy): Step | undefined =>
+    stopped.isOnFleet === true ? fleetStep(hold, stopped) : stepOf(hold, stopped, isModel);
+  return stopped.held.flatMap((hold) => step(hold) ?? []);
+}
+
+/** What is not the cap is the workers' to change, or the input's of another run: this command has no option for it. */
+function fleetStep(hold: StoppedBy, stopped: Stopped): Step | undefined {
+  const { reason, model, provider = "the provider" } = hold;
+  switch (reason) {
+    case "price_unknown":
+      return { todo: `give the workers a price sheet, ${sheetText(stopped)}` };
+    case "provider_missing":
+      return { todo: `configure ${JSON.stringify(provider)} at the workers` };
+    case "model_unavailable":
+      return { todo: `let ${provider} offer ${model ?? "the model"} to the key of the workers` };
+    default: {
+      const step = stepOf(hold, stopped, false);
+      const isHere = step?.flag !== undefined || reason === "quota" || reason === "authentication";
+      return step === undefined || isHere ? step : { ...step, todo: `${step.todo}, at the workers` };
+    }
+  }
 }
 
 /** Undefined for what passes by itself. */

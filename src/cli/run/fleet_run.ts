@@ -3,6 +3,7 @@
  * the fleet; the same command takes the answers later.
  */
 import { systemClock } from "../../clock.ts";
+import { keyVariable } from "../../engine/config/key_places.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RunOptions } from "../../engine/runs/run_options.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -10,13 +11,13 @@ import { runOnFleet } from "../../fleet/fleet_run.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
 import { layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
-import { commandLine } from "../command_line.ts";
 import { AttemptCounts } from "../display/attempt_counts.ts";
 import { holdsReport, leftText } from "../display/holds.ts";
 import { ProgressDisplay } from "../display/progress.ts";
 import { errorJson } from "../exit.ts";
 import { refuseSameFile, requireFile } from "../input.ts";
 import { onSignals } from "../signals.ts";
+import { continueLine } from "./continue.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { exitCodeOfSummary, summaryTable } from "./summary.ts";
@@ -100,14 +101,20 @@ function report(summary: Summary, given: FleetRunArguments, dataDir: string): vo
   if (summary.status !== "completed") {
     const left = leftText(summary.counts.submitted, summary.held);
     const why = summary.status === "paused" ? "held" : "the fleet works on";
-    const again = commandLine(process.argv.slice(2).map(withoutPassword));
+    const words = process.argv.slice(2).map(withoutPassword);
+    const toContinue = continueLine({ words, held: summary.held, keyPlace, isOnFleet: true });
     const unwritten =
       summary.status === "paused" && summary.reason !== undefined ? `${summary.reason}\n` : "";
     process.stderr.write(
-      `\n${holdsReport(summary.held, systemClock.wallMs())}${unwritten}left with ${left}: ${why}\nto continue: ${again}\n`,
+      `\n${holdsReport(summary.held, systemClock.wallMs())}${unwritten}stopped with ${left}: ${why}\n${toContinue}`,
     );
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** Where a key is set that does not work. */
+function keyPlace(provider: string): string {
+  return `${keyVariable(provider)} of the workers`;
 }
 
 /** A command that is shown may be kept, in the log of a job for example. */

@@ -10,7 +10,7 @@ import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { Budget, Taken } from "../../price/budget.ts";
 import { type CostFactors, costOf, hourWriteShare, worstCaseUsd } from "../../price/cost.ts";
-import { usdText } from "../../price/money.ts";
+import { doubtClause, usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import { isFree } from "../../price/rates.ts";
@@ -110,7 +110,7 @@ export class ItemMoney {
     const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
     const left = Math.max(0, cap.capUsd - cap.spentUsd);
     const { billedUsd, ambiguousUsd } = budget;
-    const doubt = ambiguousUsd > 0 ? ` (${usdText(ambiguousUsd)} of what is spent is in doubt)` : "";
+    const doubt = doubtClause(ambiguousUsd);
     const limit = limitName(call.shard.group.endpoint);
     const isMostDoubt = ambiguousUsd > billedUsd && limit !== undefined;
     const advice = isMostDoubt ? `; a smaller ${limit} puts less in doubt` : "";

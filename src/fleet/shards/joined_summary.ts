@@ -4,6 +4,7 @@
 import type { Hold } from "../../engine/items/holds.ts";
 import type { Progress, Summary } from "../../engine/items/progress.ts";
 import { allHolds } from "../../engine/lanes/run_holds.ts";
+import { doubtClause } from "../../price/money.ts";
 import { plusUsd } from "../../price/nano.ts";
 import { sourceText } from "../../price/used_prices.ts";
 import { capNameOf } from "./run_rows.ts";
@@ -18,6 +19,9 @@ export interface OwnFacts {
   readonly attemptsBefore: number;
   readonly reason?: string;
 }
+
+/** `doubtClause`, with the amount of a shard. */
+const SHARD_DOUBT = / \(\$[\d.]+ of what is spent is in doubt\)/;
 
 /** Of an input without lines, which has no shards. */
 const NO_COUNTS: Summary["counts"] = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
@@ -60,7 +64,7 @@ export function joinedSummary(parts: readonly Summary[], own: OwnFacts): Summary
     elapsed_ms: own.elapsedMs,
     requests_sent: Math.max(0, usage.attempts - own.attemptsBefore),
     ...(own.reason === undefined ? {} : { reason: own.reason }),
-    held: joinedHolds(parts, capNameOf(own.taskId)),
+    held: joinedHolds(parts, capNameOf(own.taskId), usdSum(cost.map(({ ambiguous_usd }) => ambiguous_usd))),
   };
 }
 
@@ -71,10 +75,10 @@ export function attemptsOf(counts: readonly string[]): number {
 }
 
 /** One hold for each cause. The run's cap has no name, as that of a run on one machine, and the amounts of the shard that needs most. */
-function joinedHolds(parts: readonly Summary[], ownCap: string): Hold[] {
+function joinedHolds(parts: readonly Summary[], ownCap: string, ambiguousUsd: number): Hold[] {
   const holds = parts
     .flatMap(({ held }) => held)
-    .map((hold) => (hold.cap === ownCap ? unnamed(hold, ownCap) : hold))
+    .map((hold) => (hold.cap === ownCap ? ofRun(hold, ownCap, ambiguousUsd) : hold))
     .toSorted((one, other) => (other.needed_usd ?? 0) - (one.needed_usd ?? 0));
   const money = holds.filter(({ reason }) => reason === "cap_reached");
   const neededUsd = money.every(({ cap }) => cap === undefined) ? money[0]?.needed_usd : undefined;
@@ -83,8 +87,12 @@ function joinedHolds(parts: readonly Summary[], ownCap: string): Hold[] {
   );
 }
 
-function unnamed({ cap: _cap, ...hold }: Hold, ownCap: string): Hold {
-  return { ...hold, message: hold.message.replace(`the cap "${ownCap}"`, "the cost cap") };
+/** Its message says what is in doubt of the whole run: its worker knows only of its own shard. */
+function ofRun({ cap: _cap, ...hold }: Hold, ownCap: string, ambiguousUsd: number): Hold {
+  const message = hold.message
+    .replace(`the cap "${ownCap}"`, "the cost cap")
+    .replace(SHARD_DOUBT, doubtClause(ambiguousUsd));
+  return { ...hold, message };
 }
 
 /** Joins the `counts` of shards, as JSON: their progress while they run, their summary afterwards; empty before. */

@@ -8,7 +8,7 @@
  *   large    tasks of 1,000 items of 8 KiB: 8 MB each
  *   calls    calls of OpenAI's clients of 8 MB each, which are parsed whole
  *
- * Wanted: at most 256 MiB for a worker. What is refused with 429 or 503 is counted.
+ * Wanted: at most 256 MiB for a worker, which each of the three exceeds (docs/guide/production.md). What is refused with 429 or 503 is counted.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -2,7 +2,7 @@
  * Durable POSTs of one item through workers on PostgreSQL: one request a POST, one after another on each connection.
  *
  *   npm run build
- *   node --import tsx bench/fleet_posts.ts [--workers 1] [--connections 32] [--warm 10000] [--seconds 10] [--projects 1]
+ *   node --import tsx bench/fleet_posts.ts [--workers 1] [--connections 32] [--warm 10000] [--seconds 10] [--projects 1] [--round-trip 0]
  *
  * As `npm run bench -- service`: `POST /v0/infer/` with an sla, acknowledged when it is committed, while the items are answered (by the built-in
  * `echo`). With several workers, the connections are spread over them, and a worker passes on what is at home elsewhere. Wanted: 1,500 a second, and
@@ -53,16 +53,17 @@ async function main(): Promise<void> {
       warm: { type: "string", default: "10000" },
       seconds: { type: "string", default: "10" },
       projects: { type: "string", default: "1" },
+      "round-trip": { type: "string", default: "0" }, // milliseconds to the database
     },
   });
-  const fleet = await BenchFleet.open(process.env);
+  const fleet = await BenchFleet.open(process.env, Number(values["round-trip"]));
   try {
     await fleet.start(Number(values.workers));
     const posting: Posting = {
       urls: fleet.workers.map(({ url }) => url),
       keys: Array.from({ length: Number(values.projects) }, (_, index) => fleet.key(`project-${index}`)),
       connections: Number(values.connections),
-      warmPosts: Number(values.warm),
+      warmPosts: Math.max(1, Number(values.warm)),
       seconds: Number(values.seconds),
     };
     const session = await connectPg(fleet.store);

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { connectPg } from "../../src/store/postgres/pg_session.ts";
+import { FarLine } from "../../test/faults/far_line.ts";
 import { PostgresServer } from "../../test/postgres_server.ts";
 import { usageOf } from "./main_job.ts";
 
@@ -27,16 +28,27 @@ export class BenchFleet {
   readonly #children: ChildProcess[] = [];
   readonly #env: NodeJS.ProcessEnv;
 
-  private constructor(postgres: PostgresServer, store: string, env: NodeJS.ProcessEnv) {
+  /** Between the workers and the database. */
+  readonly #line: FarLine | undefined;
+
+  private constructor(
+    postgres: PostgresServer,
+    store: string,
+    env: NodeJS.ProcessEnv,
+    line: FarLine | undefined,
+  ) {
     this.postgres = postgres;
     this.store = store;
+    this.#line = line;
     this.#env = { ...env, PERIGEE_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
   }
 
-  /** `env`: of the workers. PROFILE=folder profiles each of them. */
-  static async open(env: NodeJS.ProcessEnv): Promise<BenchFleet> {
+  /** `env`: of the workers. PROFILE=folder profiles each of them. `roundTripMs`: how far they are from the database. */
+  static async open(env: NodeJS.ProcessEnv, roundTripMs: number = 0): Promise<BenchFleet> {
     const postgres = await PostgresServer.start();
-    return new BenchFleet(postgres, await postgres.freshUrl(), env);
+    const line = roundTripMs === 0 ? undefined : await FarLine.open(postgres.port);
+    if (line !== undefined) line.roundTripMs = roundTripMs;
+    return new BenchFleet(postgres, await postgres.freshUrl(), env, line);
   }
 
   /** The folder that all workers share for objects. */
@@ -85,6 +97,7 @@ export class BenchFleet {
           : undefined,
       ),
     );
+    this.#line?.close();
     await this.postgres.remove();
     rmSync(this.dir, { recursive: true, force: true });
   }
@@ -94,7 +107,10 @@ export class BenchFleet {
     const profile = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`];
     const data = join(this.dir, name);
     mkdirSync(data);
-    const places = ["--store", this.store, "--objects", this.objects, "--data", data, "--name", name];
+    const { port } = this.postgres;
+    const store =
+      this.#line === undefined ? this.store : this.store.replace(`:${port}/`, `:${this.#line.port}/`);
+    const places = ["--store", store, "--objects", this.objects, "--data", data, "--name", name];
     const words = [MAIN, "serve", "--port", "0", "--log-level", "error", ...places];
     const child = spawn(process.execPath, [...profile, ...words], {
       stdio: ["ignore", "pipe", "inherit"],

@@ -46,6 +46,12 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
 /** Of what the operating system refused, the calls that only read. */
 const READING_CALLS: readonly string[] = ["read", "stat", "fstat", "lstat"];
 
+const LISTEN_FAULTS: Readonly<Record<string, string>> = {
+  EADDRINUSE: "is taken: end the process that has it, or choose another port",
+  EACCES: "needs more rights: choose a port from 1024",
+  EADDRNOTAVAIL: "cannot be opened: this machine does not have the address",
+};
+
 /** 1 means a fault of perigee: a bug. */
 export function exitCodeOf(thrown: unknown): number {
   const error = ofUser(thrown);
@@ -86,24 +92,13 @@ function otherError(error: unknown): {
     : { code: "internal_error", message: "internal error", details: {} };
 }
 
-const LISTEN_FAULTS: Readonly<Record<string, string>> = {
-  EADDRINUSE: "is taken: end the process that has it, or choose another port",
-  EACCES: "is not for this user: choose a port from 1024",
-  EADDRNOTAVAIL: "cannot be opened: the address is not one of this machine",
-};
-
-/** The same error, or `usage` for a port that cannot be opened: that is what the command was given. */
+/** The same error, or `usage` for a port that the command was given and that cannot be opened. */
 function ofUser(error: unknown): unknown {
   if (!isSystemError(error) || error.syscall !== "listen") return error;
   const { code, address, port } = error as SystemError & ListenError;
-  const why = LISTEN_FAULTS[code] ?? `cannot be opened (${code})`;
+  const why = LISTEN_FAULTS[code];
+  if (why === undefined) return error;
   return new PerigeeError("usage", `port ${port} of ${address} ${why}`, { cause: error });
-}
-
-interface ListenError {
-  readonly code: string;
-  readonly address: string;
-  readonly port: number;
 }
 
 /** What the operating system refused: a folder where a file should be, no permission. Its message names the path. */
@@ -113,6 +108,12 @@ function isSystemError(error: unknown): error is SystemError {
 
 interface SystemError extends Error {
   readonly syscall: unknown;
+}
+
+interface ListenError {
+  readonly code: string;
+  readonly address: string;
+  readonly port: number;
 }
 
 function systemCode({ syscall }: SystemError): "input_unreadable" | "output_unwritable" {

@@ -7,7 +7,7 @@
  *                                for the next one, a call that waits for its answer is tried once a second, and for up to 10 s after that.
  *                                So is one that is sent again while its owner is still at the first)
  *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs whose `Idempotency-Key`
- *                                the service reads wait for a worker instead, from then on for 10 s, until three workers broke off)
+ *                                the service reads wait for a worker instead, from then on for 10 s, until that has happened three times)
  *
  * A request without a valid key is answered by a service of this process, or else of any worker; a signed link by the home of its project;
  * an operator's decision on a satellite by the home of the satellite's project. What concerns all projects is asked of all (`gathered.ts`).
@@ -53,7 +53,7 @@ export interface RouterOptions {
 
 /** How long a request waits for an owner of its partition: since it arrived, or since it lost the worker that had it. */
 const WAIT_MS = 10_000;
-/** How many workers a request may lose: what ends each worker that has it must not end all of them. */
+/** How often a request may be lost: what ends each worker that has it must not end all of them. */
 const LOSSES_MAX = 3;
 const RETRY_AFTER_SECONDS = 5;
 /** How long an owner that cannot take it yet is not asked again. It drains for up to 90 s, and each time it gets the whole body. */
@@ -86,7 +86,7 @@ interface Journey {
   body: Uint8Array | undefined;
   /** Its key is one of a project: only of those a body is kept, for as long as the journey takes. */
   isKnown: boolean;
-  /** Workers that broke off while they had it. */
+  /** How often the connection broke while a worker had it. */
   losses: number;
   /** The owner that last answered that it cannot take it yet, and when. */
   later?: { readonly ownerId: string; readonly atMs: number };

@@ -17,8 +17,11 @@ export class Lending {
     return this.#leftMs > 0;
   }
 
-  /** A turn was taken at this cost; `isLent`: by such work. */
+  /** A turn was taken at this cost; `isLent`: by such work. The debt is never more than one turn: others may have been unable to take theirs. */
   served(costMs: number, isLent: boolean): void {
-    this.#leftMs = isLent ? this.#leftMs - costMs : Math.min(LEFT_MS_MAX, this.#leftMs + costMs * SHARE);
+    const left = this.#leftMs;
+    this.#leftMs = isLent
+      ? Math.min(left, Math.max(left, 0) - costMs)
+      : Math.min(LEFT_MS_MAX, left + costMs * SHARE);
   }
 }

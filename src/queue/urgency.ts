@@ -10,8 +10,6 @@
  *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min except while turns are lent (lending.ts): nothing else is
  *             sent while any of the first work can be sent. Otherwise work without a deadline takes turns with the first work, and
  *             work that is due later waits
- *   turns     a project with first work has its turns, whatever it sends in them: by its own order that may be a request without a
- *             deadline, or a retry. Otherwise one such request would hold up all of its work
  *
  * Why this is enough: earliest-deadline-first meets every deadline that can be met (Liu and Layland 1973, theorem 7), and no
  * exception here makes work late. Equally urgent work is bounded as above. Work without a deadline has to wait from 0.7 on,
@@ -42,8 +40,6 @@ const SPARE_MS = 5_000;
 export interface Urgency {
   /** Work with a deadline up to this time has precedence; monotonic. */
   readonly untilMs: number;
-  /** Those that have such work. */
-  readonly projects: ReadonlySet<string>;
   /** Projects with more work than can be done in time: it is treated like work without a deadline. */
   readonly without: ReadonlySet<string>;
   /** Whether work without a deadline waits instead of taking turns. */
@@ -86,33 +82,13 @@ export function urgencyOf(lane: LaneForecastBasis): Urgency | undefined {
     if (isEqual) first = { ...first, untilMs: deadlineMs };
   }
   if (first === undefined) return undefined;
-  const { untilMs } = first;
-  const projects = new Set<string>();
-  for (const { project, deadlineMs } of byDeadline)
-    if (deadlineMs <= untilMs && !without.has(project)) projects.add(project);
-  return {
-    untilMs,
-    projects,
-    without,
-    isStrict: isFull || isNear,
-    mayLend: isNear && !isFull,
-  };
+  return { untilMs: first.untilMs, without, isStrict: isFull || isNear, mayLend: isNear && !isFull };
 }
 
 /**
- * Whether a project may send work with this deadline (Infinity without one) before others, or in turns with them. `isLending`: whether a turn may be lent
- * now, where any may.
+ * Whether work of `project` with this deadline (Infinity without one) has precedence, or takes turns with work that has it. `isLending`: whether a turn may
+ * be lent now, where any may.
  */
-export function goesFirst(
-  urgency: Urgency,
-  project: string,
-  deadlineMs: number,
-  isLending: boolean,
-): boolean {
-  return urgency.projects.has(project) || isFirst(urgency, project, deadlineMs, isLending);
-}
-
-/** Whether work of `project` with this deadline (Infinity without one) has precedence, or takes turns with work that has it. */
 export function isFirst(
   { untilMs, without, isStrict, mayLend }: Urgency,
   project: string,
@@ -125,10 +101,10 @@ export function isFirst(
 
 /** Whether a turn that was taken was lent. */
 export function isLent(
-  { isStrict, projects, without }: Urgency,
+  { isStrict, without }: Urgency,
   { project, deadlineMs }: Pick<ProjectWork, "project" | "deadlineMs">,
 ): boolean {
-  return isStrict && !projects.has(project) && isLate(without, project, deadlineMs);
+  return isStrict && isLate(without, project, deadlineMs);
 }
 
 /** Whether turns are lent now among several processes, which cannot count them together. */

@@ -194,6 +194,22 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     expect(found.map(({ id }) => id)).toEqual(["taken", "one", "three"]);
   });
 
+  it("commits entries and answers reads of several steps beside a change that is refused", async () => {
+    const store = await opened(proxied(await server.freshUrl()));
+    await store.change([inserted("taken"), inserted("next")]);
+    const later = { collection: "c", after: "taken", limit: 9 };
+    const [early, refused, entries, late] = await Promise.allSettled([
+      store.records("p", later),
+      store.change([inserted("taken")]),
+      store.append([entry("kept")]),
+      store.records("p", later),
+    ]);
+    expect(refused).toMatchObject({ status: "rejected", reason: { code: "conflict" } });
+    expect(entries.status).toBe("fulfilled");
+    for (const read of [early, late]) expect(read).toMatchObject({ value: [{ id: "next" }] });
+    expect(await textsOf(store)).toEqual(["kept"]);
+  });
+
   it("knows a commit whose answer was lost, and does not make it again", async () => {
     const store = await opened(proxied(await server.freshUrl()));
     await store.append([entry("before")]);
@@ -291,8 +307,11 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     const url = await server.freshUrl();
     const first = await opened(url);
     await first.append([entry("first")]);
-    await server.run(`UPDATE ${schemaOf(url)}.perigee_partitions SET lease_until = '-infinity'`);
-    const second = await opened(url);
+    let second: Store | undefined;
+    while (second === undefined) {
+      await server.run(`UPDATE ${schemaOf(url)}.perigee_partitions SET lease_until = '-infinity'`);
+      second = await opened(url).catch(() => undefined); // the first one has renewed meanwhile
+    }
     await expect(first.append([entry("too late")])).rejects.toMatchObject({
       code: "store_failed",
       message: expect.stringContaining("taken over"),
@@ -331,7 +350,9 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
           );
         return [...codes];
       })();
-      await Promise.all([locked, slow]);
+      await slow;
+      expect(store.isHeld?.()).toBe(true); // since its end, not since its begin
+      await locked;
       await store.append([entry("after")]);
       isOver = true;
       expect(await rivals).toEqual(["data_dir_in_use"]);

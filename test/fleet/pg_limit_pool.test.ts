@@ -41,6 +41,7 @@ function sessionOn(table: Map<string, string>): PgSession {
       return Promise.resolve({ rows, count: rows.length });
     },
     script: () => Promise.resolve(),
+    commit: () => Promise.resolve(),
     end: () => undefined,
   };
 }

@@ -90,7 +90,12 @@ export class ModelledRows {
   /** A session as `pg_session.ts` makes them. */
   session(): PgSession {
     const session = this.server.connect();
-    return { query: this.#queryOn(session), script: () => Promise.resolve(), end: () => undefined };
+    return {
+      query: this.#queryOn(session),
+      script: () => Promise.resolve(),
+      commit: () => Promise.resolve(),
+      end: () => undefined,
+    };
   }
 
   #queryOn(session: ModelledSession): PgQuery {

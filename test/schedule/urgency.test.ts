@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { LaneForecastBasis, ProjectWork } from "../../src/queue/feasibility.ts";
 import { Lending } from "../../src/queue/lending.ts";
-import { goesFirst, isFirst, isLent, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
+import { isFirst, isLent, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -77,19 +77,13 @@ describe("who goes first", () => {
     }
   });
 
-  it("is whatever a project sends that has work which is due first", () => {
-    const waiting = [work("a", 10, 300), work("b", 10, 200), work("b", Number.POSITIVE_INFINITY, 5)];
-    const urgency = urgencyOf(lane(waiting)) as Urgency;
-    expect(urgency.isStrict).toBe(true);
-    for (const [project, goes] of [
-      ["a", true],
-      ["b", true],
-      ["c", false],
-    ] as const)
-      expect(goesFirst(urgency, project, Number.POSITIVE_INFINITY, false)).toBe(goes);
-    expect(isFirst(urgency, "b", Number.POSITIVE_INFINITY, false)).toBe(false);
-    const greedy = urgencyOf(lane([work("greedy", 10, 6_000), work("modest", 12, 600)])) as Urgency;
-    expect(goesFirst(greedy, "greedy", 10 * MINUTE_MS, false)).toBe(false);
+  it("is a request without a deadline soon again after many that took turns which nobody else could take", () => {
+    const lending = new Lending();
+    for (let turn = 0; turn < 10_000; turn += 1) lending.served(1_000, true);
+    lending.served(60_000, true);
+    expect(lending.isOpen).toBe(false);
+    for (let turn = 0; turn < 961; turn += 1) lending.served(1_000, false); // what the largest of them owes
+    expect(lending.isOpen).toBe(true);
   });
 
   it("is not who wants more than can be done: that takes turns with what has no deadline", () => {

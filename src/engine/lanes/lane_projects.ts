@@ -9,14 +9,14 @@
  * the lane runs out of, a project with its share of them or more waits while another can go, so that many long calls
  * do not hold all of them. Nobody waits for a place that nobody else can use.
  *
- * Where deadlines wait, the turns are among those whose next item goes first (queue/urgency.ts); others are served when none of
+ * Where deadlines wait, the turns are among those whose next item is first (queue/urgency.ts); others are served when none of
  * these can, and neither lose nor save up turns meanwhile.
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { FairShare } from "../../queue/fair_share.ts";
 import { Lending } from "../../queue/lending.ts";
-import { goesFirst, isLent, type Urgency } from "../../queue/urgency.ts";
+import { isFirst, isLent, type Urgency } from "../../queue/urgency.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import {
@@ -204,5 +204,5 @@ export class LaneProjects {
 
 function isNextFirst(items: LaneItems, urgency: Urgency, isLending: boolean): boolean {
   const next = items.retry?.call ?? items.candidate();
-  return next !== undefined && goesFirst(urgency, items.project, next.deadlineMs, isLending);
+  return next !== undefined && isFirst(urgency, items.project, next.deadlineMs, isLending);
 }

@@ -5,9 +5,9 @@
  *                      and repeats it if not; callers wait meanwhile)
  *        -> failed    (the partition was taken over, or a statement failed for good: every later call rejects with `store_failed`)
  *
- * A group is first tried without savepoints, in one round trip: from `BEGIN` to `COMMIT` nothing waits for an answer, and what is refused fails on the
- * server, which then commits nothing. When one of its calls is refused, the group is tried again with a savepoint before each write, so that only that
- * call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
+ * Writes are first tried without savepoints, most groups in one round trip: from `BEGIN` to `COMMIT` nothing waits for an answer, and what is refused
+ * fails on the server, which then commits nothing. When one is refused, they are tried again with a savepoint before each, so that only that one is
+ * refused. On a full disk they are refused with `disk_full`. Reads are sent beside them (`pg_group_reads.ts`).
  *
  * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
  */
@@ -27,11 +27,18 @@ import type { LoneRequest, StoreReply } from "../packed/requests.ts";
 import { allDone } from "./all_done.ts";
 import type { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
+import { GroupReads } from "./pg_group_reads.ts";
 import type { PgPartition } from "./pg_partition.ts";
 import type { PgSession } from "./pg_session.ts";
 import type { PgTables } from "./pg_tables.ts";
 
 const SENT_AT_ONCE: ReadonlySet<GroupedRequest["kind"]> = new Set(["commitLog", "change", "putTask"]);
+
+interface Committed {
+  readonly replies: StoreReply[];
+  /** Milliseconds from the begin of the transaction to the last renewal of the lease in it. */
+  readonly renewedAfterMs: number;
+}
 
 /** Does requests on the tables of a partition. Call `handle` and `renew` one after another. */
 export class PgGroupCommit {
@@ -65,53 +72,59 @@ export class PgGroupCommit {
   /** One reply for each request, in the order of the requests. Never rejects. */
   async handle(requests: readonly WorkRequest[]): Promise<StoreReply[]> {
     const replies: StoreReply[] = [];
-    for (const group of groupsOf(requests)) {
-      if ("kind" in group) replies.push(await this.#doAlone(group));
-      else if (group.every(isRead)) replies.push(...(await this.#readAll(group)));
-      else replies.push(...(await this.#write(group)));
-    }
+    for (const group of groupsOf(requests))
+      replies.push(...("kind" in group ? [await this.#doAlone(group)] : await this.#do(group)));
     return replies;
   }
 
   /** Renews the lease while nothing is written. Never rejects: a failure shows at the next call. */
   async renew(): Promise<void> {
-    if (this.#fatal !== undefined) return;
-    await this.#commit([]);
+    if (this.#fatal === undefined) await this.#commit([], new GroupReads(this.#tables, []));
   }
 
-  async #write(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
-    if (this.#fatal !== undefined) return this.#commit(group);
+  async #do(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    const reads = new GroupReads(this.#tables, group);
+    const writes = group.filter((request) => !isRead(request));
+    const written = writes.length === 0 ? [] : await this.#write(writes, reads);
+    const found = await reads.replies((read) => this.#read(read));
+    const replies = new Map([...written, ...found].map((reply) => [reply.id, reply]));
+    return group.flatMap(({ id }) => replies.get(id) ?? []);
+  }
+
+  async #write(writes: readonly GroupedRequest[], reads: GroupReads): Promise<StoreReply[]> {
+    if (this.#fatal !== undefined) return this.#commit(writes, reads);
     const outputs = new GroupOutputs();
-    return outputs.replies(group, await this.#commit(outputs.write(group)));
+    return outputs.replies(writes, await this.#commit(outputs.write(writes), reads));
   }
 
-  async #commit(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+  async #commit(writes: readonly GroupedRequest[], reads: GroupReads): Promise<StoreReply[]> {
     try {
       this.#assertUsable();
-      const replies = await this.#transaction(group);
+      const replies = await this.#transaction(writes, reads);
       this.#isSpaceLow = false;
       return replies;
     } catch (error) {
       const failure = this.#note(error, "cannot write to the store");
       if (failure.code === "disk_full") this.#isSpaceLow = true;
-      return this.#withReads(group, (request) => refusal(request.id, failure));
+      return writes.map(({ id }) => refusal(id, failure));
     }
   }
 
-  /** Tries until the group is committed, or fails for a reason that another try does not solve. */
-  async #transaction(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+  /** Tries until all is committed, or fails for a reason that another try does not solve. */
+  async #transaction(writes: readonly GroupedRequest[], reads: GroupReads): Promise<StoreReply[]> {
+    const done = (): StoreReply[] => writes.map(({ id }) => ({ id, ok: true, value: undefined }));
     let isInDoubt = false; // the session of an attempt was lost: it may still be committed
     for (let isCareful = false; ; ) {
       try {
-        const replies = await this.#attempt(group, isCareful);
+        const replies = await this.#attempt(writes, reads, isCareful);
         if (replies !== undefined) return replies;
-        if (isInDoubt) return await this.#committedBefore(group);
+        if (isInDoubt) return done();
       } catch (error) {
         this.#tables.undone();
         const fault = pgFaultOf(error);
         if (fault === "away") {
           isInDoubt = true;
-          if (await this.#reconnect()) return await this.#committedBefore(group);
+          if (await this.#reconnect()) return done();
           continue;
         }
         await this.#undo();
@@ -123,72 +136,84 @@ export class PgGroupCommit {
   }
 
   /** Undefined if an earlier transaction turned out to be committed: this one is rolled back. */
-  async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
+  async #attempt(
+    writes: readonly GroupedRequest[],
+    reads: GroupReads,
+    isCareful: boolean,
+  ): Promise<StoreReply[] | undefined> {
     const { query, session } = this.#connection;
-    const renewedMs = monotonicMs();
-    const isAtOnce = !isCareful && group.every(isSentAtOnce);
+    const isAtOnce = !isCareful && writes.every(isSentAtOnce);
+    if (!isAtOnce) await reads.settled();
+    const startedMs = monotonicMs();
     // Waits for all: a statement that is sent after a rollback would be in no transaction.
     const [begun, renewed, committed] = await Promise.allSettled([
       session.script("BEGIN"),
       this.#partition.renew(query),
-      isAtOnce ? this.#committedAtOnce(group) : this.#committedInTurn(group, isCareful),
+      isAtOnce ? this.#committedAtOnce(writes, reads) : this.#committedInTurn(writes, reads, isCareful),
     ]);
     if (begun.status === "rejected") throw begun.reason;
     if (renewed.status === "rejected") throw renewed.reason;
     if (!renewed.value) {
       await this.#undo();
       this.#tables.undone();
-      return (await this.#partition.wasCommitted(query)) ? undefined : this.#attempt(group, isCareful);
+      return (await this.#partition.wasCommitted(query))
+        ? undefined
+        : this.#attempt(writes, reads, isCareful);
     }
     if (committed.status === "rejected") throw committed.reason;
     this.#partition.committed();
-    this.#onRenewed(renewedMs);
+    this.#onRenewed(startedMs + BigInt(committed.value.renewedAfterMs));
     this.#connection.works();
-    return committed.value;
+    return committed.value.replies;
   }
 
   /** Sends all, and `COMMIT` behind it. */
-  async #committedAtOnce(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+  async #committedAtOnce(writes: readonly GroupedRequest[], reads: GroupReads): Promise<Committed> {
     let isRefused = false;
-    const replies = group.map((request) => this.#apply(request));
-    for (const reply of replies)
+    const sent = writes.map((request) => this.#apply(request));
+    for (const reply of sent)
       reply.catch(() => {
         isRefused = true;
       });
     await unsentRefused();
-    const ends = isRefused ? [] : this.#ends();
-    const replied = allDone(replies);
-    await allDone<unknown>([replied, ...ends]);
-    return replied;
+    if (isRefused) return { replies: await allDone(sent), renewedAfterMs: 0 };
+    const ended = this.#commitEnd(reads);
+    const replied = allDone(sent);
+    await allDone<unknown>([replied, ended]);
+    return { replies: await replied, renewedAfterMs: await ended };
   }
 
   /** Waits after requests whose statements depend on the answers of others: each wait is a round trip, which may be long. */
-  async #committedInTurn(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
+  async #committedInTurn(
+    writes: readonly GroupedRequest[],
+    reads: GroupReads,
+    isCareful: boolean,
+  ): Promise<Committed> {
     const replies: StoreReply[] = [];
     const sent: Promise<StoreReply>[] = [];
-    for (const request of group) {
-      sent.push(isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request));
+    for (const request of writes) {
+      sent.push(isCareful ? this.#applyApart(request) : this.#apply(request));
       if (isCareful || !isSentAtOnce(request)) replies.push(...(await allDone(sent.splice(0))));
     }
     replies.push(...(await allDone(sent)));
-    await allDone(this.#ends());
-    return replies;
+    return { replies, renewedAfterMs: await this.#commitEnd(reads) };
   }
 
-  /** The last statements of a transaction: nothing is committed when one before them failed. */
-  #ends(): readonly Promise<void>[] {
+  /**
+   * The last statements of a transaction: nothing is committed when one before them failed. Resolves with how many milliseconds after its begin the lease
+   * was renewed last.
+   */
+  async #commitEnd(reads: GroupReads): Promise<number> {
     const { query, session } = this.#connection;
-    return [this.#partition.extend(query), session.script("COMMIT")];
+    const extended = this.#partition.extend(query);
+    const committed = session.commit();
+    reads.sendLate();
+    await allDone<unknown>([extended, committed]);
+    return extended;
   }
 
   async #apply(request: GroupedRequest): Promise<StoreReply> {
-    try {
-      return { id: request.id, ok: true, value: await doneBy(this.#tables, request) };
-    } catch (error) {
-      if (isRead(request) && hasCode(error, "store_damaged"))
-        return refusal(request.id, pgFailure(error, "cannot read from the store"));
-      throw error;
-    }
+    return { id: request.id, ok: true, value: await doneBy(this.#tables, request) };
   }
 
   async #applyApart(request: GroupedRequest): Promise<StoreReply> {
@@ -206,28 +231,8 @@ export class PgGroupCommit {
     }
   }
 
-  /** Replies for a group that was committed and whose answer was lost; its reads are repeated. */
-  #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
-    return this.#withReads(group, ({ id }) => ({ id, ok: true, value: undefined }));
-  }
-
-  /** Replies in the order of the group: those of its reads, done apart, among those of its writes. */
-  async #withReads(
-    group: readonly GroupedRequest[],
-    replyTo: (write: GroupedRequest) => StoreReply,
-  ): Promise<StoreReply[]> {
-    const found = await this.#readAll(group.filter(isRead));
-    const replies = new Map(found.map((reply) => [reply.id, reply]));
-    return group.map((request) => replies.get(request.id) ?? replyTo(request));
-  }
-
-  /** Sent together. */
-  #readAll(reads: readonly GroupedRead[]): Promise<StoreReply[]> {
-    return Promise.all(
-      reads.map((read) =>
-        this.#answered(read.id, "cannot read from the store", () => doneBy(this.#tables, read)),
-      ),
-    );
+  #read(read: GroupedRead): Promise<StoreReply> {
+    return this.#answered(read.id, "cannot read from the store", () => doneBy(this.#tables, read));
   }
 
   async #doAlone({ kind, id }: LoneRequest): Promise<StoreReply> {
@@ -299,9 +304,9 @@ export class PgGroupCommit {
   }
 }
 
-/** Whether its statements are sent with the call. Reads may send more later: what they find may be of any moment of the transaction. */
+/** Whether all its statements are sent with the call. */
 function isSentAtOnce(request: GroupedRequest): boolean {
-  return isRead(request) || SENT_AT_ONCE.has(request.kind);
+  return SENT_AT_ONCE.has(request.kind);
 }
 
 /** Resolves when requests of this turn that could not be sent are refused, and before the others of the turn are written. */

@@ -19,7 +19,7 @@ import { connectPg, type PgResult, type PgSession, type PgValue } from "./pg_ses
 const FIRST_WAIT_MS = 100;
 const LAST_WAIT_MS = 2_000;
 
-/** One for a store. Not for concurrent use: `reconnect` replaces the session on which queries run. */
+/** One for a store. `reconnect` replaces the session on which queries run: one call at a time. */
 export class PgConnection {
   readonly #url: string;
   readonly #clock: Clock;
@@ -41,10 +41,6 @@ export class PgConnection {
   /** Runs a statement on the current session. */
   readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
     this.#session.query(sql, ...values);
-
-  get clock(): Clock {
-    return this.#clock;
-  }
 
   get session(): PgSession {
     return this.#session;

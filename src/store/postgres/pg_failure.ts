@@ -26,6 +26,7 @@ const FAULTS: Readonly<Record<string, PgFault>> = {
   "25006": "away", // read_only_sql_transaction: a standby that is not yet the primary
   "3D000": "refused", // invalid_catalog_name
   "3F000": "refused", // invalid_schema_name
+  "40000": "again", // transaction_rollback
   "40001": "again", // serialization_failure
   "40P01": "again", // deadlock_detected
   "42501": "refused", // insufficient_privilege

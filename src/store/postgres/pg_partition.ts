@@ -85,16 +85,20 @@ export class PgPartition {
 
   /**
    * Call it at the end of a transaction: renews the lease once more where the transaction took long, because of its size, a lock or a slow disk. Until
-   * its commit the others see the lease that was committed before; a process that waits for the row then finds this one.
+   * its commit the others see the lease that was committed before; a process that waits for the row then finds this one. Resolves with how many
+   * milliseconds after the begin of the transaction that was, 0 without it.
    */
-  async extend(query: PgQuery): Promise<void> {
-    await query(
+  async extend(query: PgQuery): Promise<number> {
+    const { rows } = await query(
       `UPDATE perigee_partitions SET lease_until = clock_timestamp() + $2 * interval '1 ms'
-       WHERE part = $1 AND clock_timestamp() > transaction_timestamp() + $3 * interval '1 ms'`,
+       WHERE part = $1 AND clock_timestamp() > transaction_timestamp() + $3 * interval '1 ms'
+       RETURNING (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000)::int AS "afterMs"`,
       this.#part,
       LEASE_MS,
       RENEW_MS,
     );
+    const [row] = rows as { readonly afterMs: number }[]; // as returned
+    return row?.afterMs ?? 0;
   }
 
   /** Call it after the transaction that `renew` began was committed. */

@@ -30,8 +30,8 @@ const PUT = `
     project = CASE old.project WHEN excluded.project THEN old.project END, parent = excluded.parent, created_ms = excluded.created_ms,
     crc = excluded.crc, body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
 `;
-/** unique_violation and not_null_violation: what the two fail with. */
-const TAKEN: ReadonlySet<string | undefined> = new Set(["23505", "23502"]);
+/** The unique columns of a record's id; an INSERT fails with it where the id is in use. */
+const UNIQUE_ID = "perigee_records_part_collection_id_key";
 
 /** The records of one partition. */
 export class PgRecords {
@@ -151,7 +151,14 @@ export class PgRecords {
         payload ?? null,
       );
     } catch (error) {
-      throw TAKEN.has(errorCodeOf(error)) ? idTaken(record) : error;
+      throw isIdTaken(error) ? idTaken(record) : error;
     }
   }
+}
+
+/** Other violations of the two kinds are faults of the database or of this program. */
+function isIdTaken(error: unknown): boolean {
+  const { constraint, column } = error as { readonly constraint?: string; readonly column?: string }; // of a server's error
+  const code = errorCodeOf(error);
+  return (code === "23505" && constraint === UNIQUE_ID) || (code === "23502" && column === "project");
 }

@@ -45,6 +45,8 @@ export interface PgSession {
   readonly query: PgQuery;
   /** Several statements at once, without values. */
   readonly script: (sql: string) => Promise<void>;
+  /** Rejects when the server has rolled the transaction back instead, because a statement of it had failed. */
+  readonly commit: () => Promise<void>;
   /** Ends the session at once. */
   end(): void;
 }
@@ -73,8 +75,17 @@ export async function connectPg(url: string): Promise<PgSession> {
     script: async (sql) => {
       await send(() => client.query(sql));
     },
+    commit: async () => {
+      const { command } = await send(() => client.query("COMMIT"));
+      if (command !== "COMMIT") throw rolledBack();
+    },
     end: () => end(client),
   };
+}
+
+/** With the code of `transaction_rollback`: the transaction can be repeated. */
+function rolledBack(): Error {
+  return Object.assign(new Error("the transaction was rolled back"), { code: "40000" });
 }
 
 /** Calls of one turn of the loop are written together; a `pg` without a pipeline, whose queue is deprecated, gets one after another. */

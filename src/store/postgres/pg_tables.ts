@@ -30,7 +30,7 @@ const SEQUENCES_MAX = 4_096;
 const TASK_COLUMNS = "row, id, name, created_ms, crc, body";
 const ENTRY_COLUMNS = "row, task_id, sequence, wall_ms, crc, records";
 
-/** The tables of a store. Not for concurrent use, like their connection. */
+/** The tables of a store. Reads may be concurrent, writes are of one transaction at a time. */
 export class PgTables implements StoreTables {
   readonly records: PgRecords;
   readonly log: PgLog;

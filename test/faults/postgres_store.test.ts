@@ -316,6 +316,7 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
       code: "store_failed",
       message: expect.stringContaining("taken over"),
     });
+    await expect(first.record("p", "c", "any")).rejects.toMatchObject({ code: "store_failed" });
     await second.append([entry("second")]);
     expect(await textsOf(second)).toEqual(["first", "second"]);
   });

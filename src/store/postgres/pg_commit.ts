@@ -83,6 +83,8 @@ export class PgGroupCommit {
   }
 
   async #do(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    const fatal = this.#fatal;
+    if (fatal !== undefined) return group.map(({ id }) => refusal(id, fatal));
     const reads = new GroupReads(this.#tables, group);
     const writes = group.filter((request) => !isRead(request));
     const written = writes.length === 0 ? [] : await this.#write(writes, reads);
@@ -92,7 +94,6 @@ export class PgGroupCommit {
   }
 
   async #write(writes: readonly GroupedRequest[], reads: GroupReads): Promise<StoreReply[]> {
-    if (this.#fatal !== undefined) return this.#commit(writes, reads);
     const outputs = new GroupOutputs();
     return outputs.replies(writes, await this.#commit(outputs.write(writes), reads));
   }

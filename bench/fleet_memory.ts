@@ -13,7 +13,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
-import { BenchFleet, type BenchWorker } from "./shared/fleet.ts";
+import { BenchFleet, type BenchWorker, providerEnv } from "./shared/fleet.ts";
 
 const { values } = parseArgs({
   options: {
@@ -85,12 +85,8 @@ try {
 }
 
 async function measured(load: Load): Promise<string> {
-  const fleet = await BenchFleet.open({
-    ...process.env,
-    PERIGEE_PROVIDER_OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
-    PERIGEE_PROVIDER_OPENAI_KEY: "bench",
-    PERIGEE_MAX_INFLIGHT: "64",
-  });
+  const { port } = provider.address() as AddressInfo;
+  const fleet = await BenchFleet.open({ ...process.env, ...providerEnv(port) });
   try {
     await fleet.start(1);
     const [worker] = fleet.workers as [BenchWorker]; // it was started

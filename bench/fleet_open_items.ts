@@ -18,7 +18,7 @@ import { FleetDatabase } from "../src/fleet/fleet_database.ts";
 import { ShardRows } from "../src/fleet/shards/shard_rows.ts";
 import { PgPartition } from "../src/store/postgres/pg_partition.ts";
 import { connectPg } from "../src/store/postgres/pg_session.ts";
-import { BenchFleet, type BenchWorker } from "./shared/fleet.ts";
+import { BenchFleet, type BenchWorker, providerEnv } from "./shared/fleet.ts";
 import { usageOf } from "./shared/main_job.ts";
 
 const { values } = parseArgs({
@@ -37,12 +37,8 @@ const [tasks, each, shards] = [Number(values.tasks), Number(values.each), Number
 /** A provider that takes requests and never answers. */
 const provider = createServer((request) => request.resume());
 await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
-const fleet = await BenchFleet.open({
-  ...process.env,
-  PERIGEE_PROVIDER_OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
-  PERIGEE_PROVIDER_OPENAI_KEY: "bench",
-  PERIGEE_MAX_INFLIGHT: "64",
-});
+const { port } = provider.address() as AddressInfo;
+const fleet = await BenchFleet.open({ ...process.env, ...providerEnv(port) });
 try {
   await fleet.start(2);
   await adoption();

@@ -14,6 +14,15 @@ import { usageOf } from "./main_job.ts";
 export const MAIN = "dist/cli/main.js";
 const WORKER_WAIT_MS = 60_000;
 
+/** What workers need to know of a provider on a port of this machine. */
+export function providerEnv(port: number): NodeJS.ProcessEnv {
+  return {
+    PERIGEE_PROVIDER_OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    PERIGEE_PROVIDER_OPENAI_KEY: "bench",
+    PERIGEE_MAX_INFLIGHT: "64",
+  };
+}
+
 export interface BenchWorker {
   readonly url: string;
   readonly pid: number;
